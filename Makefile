@@ -1,0 +1,52 @@
+# The two commands of the README are `make demo` and `make test`: each sets up everything that it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: demo test check unit conformance integration bench clean
+.DEFAULT_GOAL := test
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --upgrade 'pip==26.3'
+
+# What `make demo` needs: mixte, TensorFlow for the CPU, and scikit-learn's digits.
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[tensorflow-cpu]' scikit-learn
+	@touch $@
+
+# What `make test` needs: the three backends and the development tools.
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[tensorflow-cpu,jax,torch]' --group dev
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	$(BIN)/mixte compare --policies float32,mixed_float16 examples/digits_cnn.py
+
+test: check unit integration conformance
+
+check: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+unit: $(VENV)/.test
+	$(BIN)/pytest tests/unit
+
+integration: $(VENV)/.test
+	$(BIN)/pytest tests/integration
+
+# The same tests, once on every backend.
+conformance: $(VENV)/.test
+	KERAS_BACKEND=tensorflow $(BIN)/pytest tests/conformance
+	KERAS_BACKEND=jax $(BIN)/pytest tests/conformance
+	KERAS_BACKEND=torch $(BIN)/pytest tests/conformance
+
+bench: $(VENV)/.test
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""mixte.records."""
