@@ -1,4 +1,4 @@
-"""Hardware counters: the only proof of what a kernel ran on. See docs/how-it-works/verify.md for the rules' sources."""
+"""Hardware counters: the only proof of what a kernel ran on (sources: docs/how-it-works/verify.md)."""
 
 from __future__ import annotations
 

@@ -2,17 +2,17 @@
 
 The contract between the readers (``mixte.profiles.readers``) and the verdict:
 
-- A reader reports what the file says and decides nothing. It never guesses: what the file does not hold is ``None``
-  (or an empty tuple), never ``-1``, ``0`` or a default.
-- Only kernels are rows. Copies, memory sets, runtime calls, operator rows that repeat the time of their kernels,
-  and derived timelines (steps, modules, annotations on the GPU track) are left out.
-- A row stands for every launch that agrees in all fields but ``count`` and ``duration_ns``: a reader adds launches
-  up while it reads and builds one `Kernel` per group, so that a million launches cost a few thousand rows. Leave a
-  field ``None`` rather than split rows by something that the file does not tell. Only a launch with counters of
-  its own may be a row of its own.
-- A file without kernels is a valid answer: a `Profile` without rows and with ``no_kernels_reason``. A file cut off in
-  the middle is a `Profile` with what could be read and a sentence in ``missing``. A file that cannot be read at all
-  is a `mixte.ProfileError`.
+- A reader reports what the file says and decides nothing. It never guesses: what the file does not hold is
+  ``None`` (or an empty tuple), never ``-1``, ``0`` or a default.
+- Only kernels are rows. Copies, memory sets, runtime calls, operator rows that repeat the time of their
+  kernels, and derived timelines (steps, modules, annotations on the GPU track) are left out.
+- A row stands for every launch that agrees in all fields but ``count`` and ``duration_ns``: a reader adds
+  launches up while it reads and builds one `Kernel` per group, so that a million launches cost a few thousand
+  rows. Leave a field ``None`` rather than split rows by something that the file does not tell. Only a launch
+  with counters of its own may be a row of its own.
+- A file without kernels is a valid answer: a `Profile` without rows and with ``no_kernels_reason``. A file cut
+  off in the middle is a `Profile` with what could be read and a sentence in ``missing``. A file that cannot be
+  read at all is a `mixte.ProfileError`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ Format = Literal[
 Vendor = Literal["nvidia", "amd"]
 
 Progress = Callable[[float], None]
-"""Called by a reader now and then (not per event: every few megabytes) with the fraction of the file read, 0 to 1."""
+"""Called by a reader now and then (not per event: every few megabytes) with the fraction of the file read, 0 to
+1."""
 
 
 class Weight(Enum):
@@ -68,7 +69,8 @@ class Gpu:
         index: The number by which `Kernel.device` refers to it.
         name: The product name, as written, for example ``"NVIDIA A100-SXM4-80GB"``; None if not named or empty.
         compute_capability: ``(major, minor)`` as written. For AMD GPUs profilers write the architecture in the
-            same fields (9.0 = gfx90a, 9.4 = gfx942, 9.5 = gfx950): set `vendor`, so that nobody takes it for NVIDIA's.
+            same fields (9.0 = gfx90a, 9.4 = gfx942, 9.5 = gfx950): set `vendor`, so that nobody takes it for
+            NVIDIA's.
         vendor: None if the file does not tell (the kernel names will).
         architecture: AMD's ``"gfx942"`` and the like, where written.
         chip: NVIDIA's chip name, such as ``"GA102"`` or ``"TU116"``, where written (nsys).
@@ -100,11 +102,11 @@ class Kernel:
     """All launches of one kernel that agree in every field below but `count` and `duration_ns`.
 
     Attributes:
-        name: The longest form of the name that the file holds, as written (mangled, demangled or cut), stripped of
-            surrounding white space. The empty string where the file has none.
+        name: The longest form of the name that the file holds, as written (mangled, demangled or cut), stripped
+            of surrounding white space. The empty string where the file has none.
         count: Launches; None where the file does not count them (DLProf).
-        duration_ns: Sum of the GPU durations of these launches in nanoseconds, rounded once, after adding up; None
-            where `Profile.weight` is not time.
+        duration_ns: Sum of the GPU durations of these launches in nanoseconds, rounded once, after adding up;
+            None where `Profile.weight` is not time.
         device: `Gpu.index` of the GPU it ran on.
         stream: CUDA or HIP stream number.
         step: Number of the training or profiler step in which it was launched (Kineto ``ProfilerStep#7``, the
@@ -113,12 +115,12 @@ class Kernel:
         layer: The layer, module path, name scope or NVTX range it belongs to, outermost to innermost, joined by
             ``"/"``.
         input_shapes: Of the op's tensor inputs, in order; None where the file does not record them.
-        input_dtypes: Aligned with `input_shapes` (or alone), spelled as `mixte.profiles._dtype.spell` does: ``float32``,
-            ``bfloat16``, ``float8_e4m3fn``; None for an input of unknown or unlisted type.
+        input_dtypes: Aligned with `input_shapes` (or alone), spelled as `mixte.profiles._dtype.spell` does:
+            ``float32``, ``bfloat16``, ``float8_e4m3fn``; None for an input of unknown or unlisted type.
         threads_per_launch: Grid size x block size, for the counter rules; set it only where `counters` is set.
         counters: Hardware counters by the profiler's own metric name: the value for ONE launch (the average
-            where the file averages several). Keep every metric for which `mixte.profiles._counters.is_evidence` is
-            true, the zeros too: "0 tensor instructions" is evidence. nvprof's levels, ``Max (10)``, are the
+            where the file averages several). Keep every metric for which `mixte.profiles._counters.is_evidence`
+            is true, the zeros too: "0 tensor instructions" is evidence. nvprof's levels, ``Max (10)``, are the
             number in brackets (of its Max column). None where no such metric was collected.
         statement: What the profiler says itself.
     """
@@ -152,8 +154,8 @@ class Profile:
         steps: Numbers of the steps marked in the file, ascending; empty where it marks none.
         producer: The profiler's name and version, where written, for example ``"Nsight Systems 2024.5.1"``.
         no_kernels_reason: Why there are no kernels, as a clause: ``"the file holds CPU operators only"``.
-        missing: One sentence for each thing that should be in the file but is not (cut off, row limit, event cap,
-            bytes that could not be decoded). The profile is partial if there is any.
+        missing: One sentence for each thing that should be in the file but is not (cut off, row limit, event
+            cap, bytes that could not be decoded). The profile is partial if there is any.
         notes: One sentence for each thing that a reader of the verdict should know and that loses nothing, for
             example which of two tables was used or what a time was computed from.
     """
