@@ -13,7 +13,9 @@ The contract between the readers (``mixte.profiles.readers``) and the verdict:
 - A file without kernels is a valid answer: a `Profile` without rows and with ``no_kernels_reason``. A file cut
   off in the middle is a `Profile` with what could be read and a sentence in ``missing``. A file that cannot be
   read at all is a `mixte.ProfileError`.
-"""
+
+The entry is ``read_profile(path, *, progress=None) -> Profile``; ``progress`` is a `Progress` that a reader may
+call."""
 
 from __future__ import annotations
 
@@ -47,8 +49,7 @@ Format = Literal[
 Vendor = Literal["nvidia", "amd"]
 
 Progress = Callable[[float], None]
-"""Called by a reader now and then (not per event: every few megabytes) with the fraction of the file read, 0 to
-1."""
+"""Called by a reader every few megabytes with the fraction of the file that has been read, 0 to 1."""
 
 
 class Weight(Enum):
