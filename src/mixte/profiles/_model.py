@@ -15,7 +15,8 @@ The contract between the readers (``mixte.profiles.readers``) and the verdict:
   read at all is a `mixte.ProfileError`.
 
 The entry is ``read_profile(path, *, progress=None) -> Profile``; ``progress`` is a `Progress` that a reader may
-call."""
+call.
+"""
 
 from __future__ import annotations
 
