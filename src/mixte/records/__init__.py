@@ -1,1 +1,36 @@
-"""mixte.records."""
+"""The run record on disk: write it while a script runs, read it back anywhere, summarise it."""
+
+from mixte.records._directory import (
+    OUTPUT_FILE as OUTPUT_FILE,
+    RUN_FILE as RUN_FILE,
+    RUNS_DIRECTORY as RUNS_DIRECTORY,
+    STEPS_FILE as STEPS_FILE,
+    new_run_directory as new_run_directory,
+)
+from mixte.records._lines import (
+    Evaluation as Evaluation,
+    Line as Line,
+    OptimizerState as OptimizerState,
+    OptimizerStep as OptimizerStep,
+    State as State,
+    Step as Step,
+)
+from mixte.records._reader import Record as Record, read_record as read_record
+from mixte.records._schema import (
+    SCHEMA_VERSION as SCHEMA_VERSION,
+    Device as Device,
+    LayerPrecision as LayerPrecision,
+    Model as Model,
+    Policy as Policy,
+    Process as Process,
+    Run as Run,
+    RunStatus as RunStatus,
+)
+from mixte.records._summarise import summarise as summarise
+from mixte.records._summary import (
+    Change as Change,
+    OptimizerSummary as OptimizerSummary,
+    RunSummary as RunSummary,
+    Scores as Scores,
+)
+from mixte.records._writer import RecordWriter as RecordWriter
