@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from mixte.records._directory import STEPS_FILE
 from mixte.records._skips import summarise_optimizers
 from mixte.records._summary import Change, RunSummary, Scores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mixte.records._lines import Evaluation, Step
     from mixte.records._reader import Record
+    from mixte.records._summary import OptimizerSummary
 
 
 def summarise(record: Record) -> RunSummary:
@@ -36,6 +39,8 @@ def summarise(record: Record) -> RunSummary:
     times_ns = [step.step_time_ns for step in record.steps if step.step_time_ns is not None]
     steady_ns = sorted(times_ns[1:])
     layers = [layer for model in run.models for layer in model.layers]
+    scores = _scores(record)
+    optimizers = summarise_optimizers(record.steps, record.states)
     return RunSummary(
         status=record.status,
         script=run.script,
@@ -53,20 +58,30 @@ def summarise(record: Record) -> RunSummary:
         steady_steps=len(steady_ns),
         step_time_median_ns=_quantile(steady_ns, 0.5),
         step_time_p95_ns=_quantile(steady_ns, 0.95),
-        scores=_scores(record),
-        optimizers=summarise_optimizers(record.steps, record.states),
+        scores=scores,
+        optimizers=optimizers,
         host_memory_peak_bytes=_largest(state.host_memory_peak_bytes for state in record.states),
         device_memory_peak_bytes=_largest(state.device_memory_peak_bytes for state in record.states),
+        exit_code=run.exit_code,
         exception=run.exception,
-        warnings=_warnings(record),
+        warnings=(*run.warnings, *_findings(record, scores, optimizers)),
     )
 
 
-def _warnings(record: Record) -> tuple[str, ...]:
-    if not record.unreadable_lines:
-        return record.run.warnings
-    lost = f"{record.unreadable_lines} lines of steps.jsonl are damaged and left out: the figures miss them"
-    return (*record.run.warnings, lost)
+def _findings(
+    record: Record, scores: dict[str, Scores], optimizers: dict[str, OptimizerSummary]
+) -> Iterator[str]:
+    """What the record itself shows to be wrong."""
+    if record.unreadable_lines:
+        yield f"{record.unreadable_lines} lines of {STEPS_FILE} are damaged: the figures are without them"
+    if record.status == "finished" and not record.steps and not record.states:
+        yield "no training step was logged: the script does not train, or in a way that mixte does not see"
+    for split, score in scores.items():
+        if score.loss is not None and not math.isfinite(score.loss.last):
+            yield f"the {split} loss is {score.loss.last} at the end"
+    for name, optimizer in optimizers.items():
+        if optimizer.applied == 0 and optimizer.skipped_in_calibration:
+            yield f"every update of the optimizer '{name}' was skipped: it has trained nothing"
 
 
 def _duration_s(record: Record) -> float | None:

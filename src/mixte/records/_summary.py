@@ -80,6 +80,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         optimizers: Loss scale and skips by optimizer.
         host_memory_peak_bytes: Largest resident size of the process.
         device_memory_peak_bytes: Largest use of device memory.
+        exit_code: Exit code of the script.
         exception: The exception that ended the script.
         warnings: What the user should know.
     """
@@ -104,5 +105,6 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     optimizers: dict[str, OptimizerSummary] = msgspec.field(default_factory=dict[str, OptimizerSummary])
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None
+    exit_code: int | None = None
     exception: str | None = None
     warnings: tuple[str, ...] = ()
