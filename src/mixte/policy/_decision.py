@@ -21,9 +21,9 @@ class Decision:
         layer: The layer that was decided on.
         precision: What it computes in and stores. None where the script gave the layer a dtype policy that is
             none of these precisions (a quantised one, say): the layer stays as the script made it.
-        origin: What decided: ``"rule"`` (one of the policy's own rules), ``"owner"`` (such a rule, for the layer
-            that this one is a part of), ``"script"`` (a dtype in the script itself), ``"safeguard"`` (a safe
-            default of the preset) or ``"default"`` (the policy's default precision).
+        origin: What decided: ``"rule"`` (one of the policy's own rules), ``"owner"`` (such a rule, for the
+            layer that this one is a part of), ``"script"`` (a dtype in the script itself), ``"safeguard"`` (a
+            safe default of the preset) or ``"default"`` (the policy's default precision).
         rule: The rule or safeguard that decided; None for ``"script"`` and ``"default"``.
         reason: Why, in a sentence.
         shadowed: The other rules and safeguards that select this layer and were beaten, the strongest first.

@@ -22,7 +22,7 @@ class LossScaleSpec:
         parameters: The law's parameters by name, sorted by name, for example ``(("initial", 32768),)``.
 
     Raises:
-        PolicyError: The law has no name.
+        PolicyError: The law has no name, or a parameter is called ``law``.
     """
 
     law: str
@@ -33,6 +33,11 @@ class LossScaleSpec:
             raise PolicyError(
                 "a loss-scaling law is given by its name, for example 'dynamic'; the name is empty"
             )
+        if parameters and "law" in parameters:
+            raise PolicyError(
+                "a parameter of a loss-scaling law cannot be called 'law': that is the law's name"
+            )
+        # The class is frozen: its own constructor is the one place that sets the fields.
         object.__setattr__(self, "law", law)
         object.__setattr__(self, "parameters", tuple(sorted((parameters or {}).items())))
 
