@@ -9,8 +9,10 @@ state int32, on numpy too: a law then gives the same values everywhere.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from dataclasses import Field, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+
+from mixte.scaling._numpy_ops import NUMPY
 
 Scalar: TypeAlias = Any  # np.float32, np.int32, or a framework's scalar tensor of that dtype
 ScaleState: TypeAlias = "dict[str, Scalar]"
@@ -60,6 +62,11 @@ class LossScaleLaw(ABC):
     Every state has the entry ``"scale"``: float32, the factor for the loss of the next step.
     """
 
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every concrete law is a dataclass
+
     needs: ClassVar[frozenset[str]] = frozenset()
     """Names of the costly ``Observation`` fields that the law reads: ``underflow_fraction`` or nothing."""
 
@@ -68,7 +75,7 @@ class LossScaleLaw(ABC):
         """Return the state before the first step: numpy scalars, float32 or int32, by name."""
 
     @abstractmethod
-    def next(self, state: ScaleState, observation: Observation, ops: ArrayOps = ...) -> ScaleState:
+    def next(self, state: ScaleState, observation: Observation, ops: ArrayOps = NUMPY) -> ScaleState:
         """Return the state for the next step.
 
         Args:
