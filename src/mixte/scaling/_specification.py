@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import MISSING, Field, fields, replace
 from difflib import get_close_matches
+from math import frexp
 from typing import TYPE_CHECKING, Any, Final
 
 from mixte._errors import InputError
@@ -69,12 +70,16 @@ def parse_law(text: str) -> LossScaleLaw:
 
 
 def format_law(law: LossScaleLaw) -> str:
-    """Return the shortest text from which ``parse_law`` builds an equal law.
+    """Return a short text from which ``parse_law`` builds an equal law: its name and what is not default.
+
+    A fixed scale always shows its value.
 
     Example:
         >>> format_law(DynamicScale(2.0**16, growth_interval=1000))
         'dynamic:initial_scale=65536,growth_interval=1000'
     """
+    if isinstance(law, FixedScale):
+        return f"fixed:{_format_value(law.scale)}"
     changed = [
         f"{field.name}={_format_value(getattr(law, field.name))}"
         for field in _fields(law)
@@ -157,9 +162,12 @@ def _parse_value(default: Any, law: str, key: str, text: str) -> float | int | s
 
 
 def _format_value(value: float | str) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
-        return str(int(value))
-    return str(value)
+    if not isinstance(value, float):
+        return str(value)
+    mantissa, exponent = frexp(value)
+    if mantissa == 0.5 and not -4 < exponent < 21:  # a power of two too small or too large to read as decimal
+        return f"2^{exponent - 1}"
+    return str(int(value)) if value.is_integer() and abs(value) < 2.0**53 else str(value)
 
 
 def _fields(law: LossScaleLaw | type[LossScaleLaw]) -> tuple[Field[Any], ...]:
