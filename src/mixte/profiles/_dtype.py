@@ -5,7 +5,7 @@ from __future__ import annotations
 _SPELLINGS = {
     "float64": ("double", "fp64", "f64", "c10::double", "torch.float64", "dt_double"),
     "float32": ("float", "fp32", "f32", "single", "torch.float32", "dt_float"),
-    "tensorfloat32": ("tf32", "tfloat32_t", "cutlass::tfloat32_t"),
+    "tf32": ("tensorfloat32", "tfloat32_t", "cutlass::tfloat32_t"),
     "float16": (
         *("half", "fp16", "f16", "__half", "half_t", "c10::half", "at::half", "torch.float16", "dt_half"),
         *("cutlass::half_t", "eigen::half"),
