@@ -44,8 +44,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     epoch: int | None = None
     step_time_ns: int | None = None
     loss: float | None = None
-    metrics: dict[str, float] = msgspec.field(default_factory=dict[str, float])
-    optimizers: dict[str, OptimizerStep] = msgspec.field(default_factory=dict[str, OptimizerStep])
+    metrics: dict[str, float] = {}
+    optimizers: dict[str, OptimizerStep] = {}
 
 
 class Evaluation(
@@ -68,7 +68,7 @@ class Evaluation(
     step: int | None = None
     epoch: int | None = None
     loss: float | None = None
-    metrics: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+    metrics: dict[str, float] = {}
 
 
 class OptimizerState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,7 +88,7 @@ class OptimizerState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     applied: int | None = None
     skipped: int | None = None
     skipped_in_calibration: int | None = None
-    skipped_by_cause: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    skipped_by_cause: dict[str, int] = {}
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="state"):
@@ -106,7 +106,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     step: int
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None
-    optimizers: dict[str, OptimizerState] = msgspec.field(default_factory=dict[str, OptimizerState])
+    optimizers: dict[str, OptimizerState] = {}
 
 
 Line: TypeAlias = Step | Evaluation | State

@@ -139,7 +139,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     backend: str | None = None
     loss_scale: str | None = None
     seed: int | None = None
-    versions: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    versions: dict[str, str] = {}
     devices: tuple[Device, ...] = ()
     models: tuple[Model, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     loss: Change | None = None
-    metrics: dict[str, Change] = msgspec.field(default_factory=dict[str, Change])
+    metrics: dict[str, Change] = {}
 
 
 class OptimizerSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class OptimizerSummary(msgspec.Struct, frozen=True, kw_only=True):
     applied: int | None = None
     skipped_in_calibration: int | None = None
     skipped_later: int | None = None
-    skipped_by_cause: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    skipped_by_cause: dict[str, int] = {}
     skip_rate_since_calibration: float | None = None
 
 
@@ -92,17 +92,17 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
     seed: int | None = None
     loss_scale_law: str | None = None
-    layers_by_compute_dtype: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    layers_by_compute_dtype: dict[str, int] = {}
     parameters: int | None = None
-    parameters_by_variable_dtype: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    parameters_by_variable_dtype: dict[str, int] = {}
     steps: int | None = None
     duration_s: float | None = None
     first_step_ns: int | None = None
     steady_steps: int = 0
     step_time_median_ns: float | None = None
     step_time_p95_ns: float | None = None
-    scores: dict[str, Scores] = msgspec.field(default_factory=dict[str, Scores])
-    optimizers: dict[str, OptimizerSummary] = msgspec.field(default_factory=dict[str, OptimizerSummary])
+    scores: dict[str, Scores] = {}
+    optimizers: dict[str, OptimizerSummary] = {}
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None
     exit_code: int | None = None

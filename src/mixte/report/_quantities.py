@@ -35,7 +35,7 @@ def size(size_bytes: int | None) -> str:
         if value < 1023.5:  # rounds to at most 1023
             break
         value, unit = value / 1024, larger
-    return f"{_three_digits(value)} {unit}"
+    return f"{size_bytes} B" if unit == "B" else f"{_three_digits(value)} {unit}"
 
 
 def count(number: int | None) -> str:
@@ -52,14 +52,14 @@ def signed(value: float | None) -> str:
     """Format a difference with its sign; exactly zero and NaN have none."""
     if value is None:
         return UNKNOWN
-    return f"{value:.3g}" if value == 0 or math.isnan(value) else f"{value:+.3g}"
+    return "0" if value == 0 else "nan" if math.isnan(value) else f"{value:+.3g}"
 
 
 def scale(value: float | None) -> str:
     """Format a loss scale: in full while that is short, since powers of two are recognised by their digits."""
     if value is None:
         return UNKNOWN
-    return f"{value:.0f}" if value == math.floor(value) and abs(value) < 1e10 else f"{value:.6g}"
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e10 else f"{value:.6g}"
 
 
 def percent(share: float | None) -> str:
