@@ -9,7 +9,8 @@ from mixte._errors import PolicyError
 from mixte.policy._decision import Decision
 from mixte.policy._loss_scale import LossScaleSpec
 from mixte.policy._precision import Precision
-from mixte.policy._presets import preset_default, preset_safeguards, resolve_auto
+from mixte.policy._presets import preset_default, resolve_auto
+from mixte.policy._safeguards import safeguards as safeguards_for
 from mixte.policy._selectors import Specificity, specificity, with_owners
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class Policy:
     For one layer, ``decide`` takes, in this order: the most specific of ``rules`` that selects it (of equally
     specific ones the later); the dtype that the script itself gave to the layer; the most specific of
     ``safeguards``; ``default``. There is one exception, made so that a broad rule does not undo a safe default
-    by accident: a safeguard that is more specific than the rule and asks for a wider compute dtype keeps it. A
-    safeguard never narrows a compute dtype. The page "Policies" of the documentation derives the order.
+    by accident: a safeguard that is more specific than the rule and asks for a wider precision keeps it. A
+    safeguard never narrows a precision. The page "Policies" of the documentation derives the order.
 
     Attributes:
         default: The precision of every layer that nothing else selects.
@@ -97,7 +98,8 @@ class Policy:
         if name == AUTO:
             chosen, reason = resolve_auto(recommendation)
             return replace(cls.named(chosen), reason=reason)
-        return cls(preset_default(name), safeguards=preset_safeguards(name), name=name)
+        default = preset_default(name)
+        return cls(default, safeguards=safeguards_for(default), name=name)
 
     @classmethod
     def mixed(cls, dtype: str) -> Policy:
@@ -175,10 +177,7 @@ def _strongest_first(rules: tuple[Rule, ...], layer: LayerDescription) -> list[t
 
 
 def _is_wider(safeguard: Rule, chosen: Decision) -> bool:
-    return (
-        chosen.precision is not None
-        and safeguard.precision.compute_width_bits > chosen.precision.compute_width_bits
-    )
+    return chosen.precision is not None and safeguard.precision.is_wider_than(chosen.precision)
 
 
 def _as_the_script_says(layer: LayerDescription, dtype: str) -> Decision:

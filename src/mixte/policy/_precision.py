@@ -63,10 +63,14 @@ class Precision(StrEnum):
         """The dtype of the layer's variables: ``"float32"`` for ``mixed_float16``."""
         return "float32" if self.value.startswith("mixed_") else self.value
 
-    @property
-    def compute_width_bits(self) -> int:
-        """How many bits a value of the compute dtype takes: 16, 32 or 64."""
-        return COMPUTE_WIDTH_BITS[self.compute_dtype]
+    def is_wider_than(self, other: Precision) -> bool:
+        """Whether one of the two dtypes has more bits than the other precision's, and none has fewer.
+
+        float16 and bfloat16 are equally wide: each has what the other lacks.
+        """
+        own = (WIDTH_BITS[self.compute_dtype], WIDTH_BITS[self.variable_dtype])
+        others = (WIDTH_BITS[other.compute_dtype], WIDTH_BITS[other.variable_dtype])
+        return own != others and all(mine >= yours for mine, yours in zip(own, others, strict=True))
 
 
-COMPUTE_WIDTH_BITS: Final = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16}
+WIDTH_BITS: Final = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from mixte.policy._nearest import nearest_name
@@ -17,7 +18,7 @@ from mixte.policy._selectors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mixte.policy._decision import Decision
     from mixte.policy._layer import LayerDescription
@@ -69,21 +70,31 @@ def unmatched_rules(policy: Policy, layers: Sequence[LayerDescription]) -> tuple
 def _hint(rule: Rule, layers: Sequence[LayerDescription]) -> str:
     match rule.select:
         case ByPath(pattern):
-            tails = {tail for layer in layers for tail in _tails(layer.path)}
-            nearest = nearest_name(pattern.removeprefix("/"), sorted(tails))
-            return f"The nearest path is '{nearest}'." if nearest else ""
+            return _path_hint(pattern, layers)
         case ByClass(name):
-            classes = dict.fromkeys(class_name for layer in layers for class_name in layer.class_names)
-            nearest = nearest_name(name, classes)
-            return f"The nearest class is {nearest}." if nearest else ""
+            return _name_hint("class", name, (known for layer in layers for known in layer.class_names))
         case ByActivation(name):
-            activations = dict.fromkeys(layer.activation for layer in layers if layer.activation)
-            nearest = nearest_name(name, activations)
-            return f"The nearest activation is {nearest}." if nearest else ""
+            return _name_hint("activation", name, (layer.activation for layer in layers if layer.activation))
         case Outputs() | ActivityRegularized() | ByPredicate():
             return ""
 
 
-def _tails(path: str) -> list[str]:
-    names = path.split("/")
-    return ["/".join(names[start:]) for start in range(len(names))]
+def _name_hint(kind: str, name: str, known: Iterable[str]) -> str:
+    nearest = nearest_name(name, dict.fromkeys(known))
+    return f"The nearest {kind} is '{nearest}'." if nearest else ""
+
+
+def _path_hint(pattern: str, layers: Sequence[LayerDescription]) -> str:
+    """Name the parts of the pattern that match no layer's name; else the nearest path as a whole."""
+    names = dict.fromkeys(name for layer in layers for name in layer.segments)
+    strangers = [
+        part
+        for part in pattern.split("/")
+        if part not in {"", "**"} and not any(fnmatchcase(name, part) for name in names)
+    ]
+    if strangers:
+        nearest = nearest_name(strangers[0], names)
+        hint = f"; the nearest is '{nearest}'" if nearest else ""
+        return f"No layer is called '{strangers[0]}'{hint}."
+    nearest = nearest_name(pattern.removeprefix("/"), dict.fromkeys(layer.path for layer in layers))
+    return f"Its names exist, but not in this order; the nearest path is '{nearest}'." if nearest else ""

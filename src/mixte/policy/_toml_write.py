@@ -9,7 +9,7 @@ import tomli_w
 
 from mixte._errors import PolicyError
 from mixte.policy._precision import Precision
-from mixte.policy._presets import preset_safeguards
+from mixte.policy._safeguards import safeguards
 from mixte.policy._selectors import (
     ActivityRegularized,
     ByActivation,
@@ -99,7 +99,7 @@ def _extended_preset(policy: Policy) -> Precision | None:
     if not policy.safeguards:
         return None
     for preset in (policy.default, *Precision):
-        if preset_safeguards(preset) == policy.safeguards:
+        if safeguards(preset) == policy.safeguards:
             return preset
     raise PolicyError(
         f"policy {policy.name!r} has safeguards that are those of no preset; a file can only take a preset's: "
