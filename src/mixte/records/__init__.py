@@ -7,6 +7,11 @@ from mixte.records._directory import (
     STEPS_FILE as STEPS_FILE,
     new_run_directory as new_run_directory,
 )
+from mixte.records._json import (
+    decode_json as decode_json,
+    encode_json as encode_json,
+    indent_json as indent_json,
+)
 from mixte.records._lines import (
     Evaluation as Evaluation,
     Line as Line,

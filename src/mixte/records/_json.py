@@ -15,7 +15,7 @@ import msgspec
 T = TypeVar("T")
 
 
-def encode(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """Encode a Struct, or anything that msgspec encodes, on one line.
 
     Args:
@@ -27,12 +27,12 @@ def encode(value: object) -> bytes:
     return msgspec.json.encode(_writable(msgspec.to_builtins(value, enc_hook=_scalar)))
 
 
-def indent(encoded: bytes) -> bytes:
+def indent_json(encoded: bytes) -> bytes:
     """Lay encoded JSON out for a person to read."""
     return msgspec.json.format(encoded, indent=2) + b"\n"
 
 
-def decode(data: bytes, type_: type[T]) -> T:
+def decode_json(data: bytes, type_: type[T]) -> T:
     """Decode JSON that ``encode`` wrote.
 
     Raises:

@@ -10,7 +10,7 @@ import msgspec
 
 from mixte._errors import RecordError
 from mixte.records._directory import RUN_FILE, STEPS_FILE
-from mixte.records._json import decode
+from mixte.records._json import decode_json
 from mixte.records._lines import Evaluation, Line, State, Step
 from mixte.records._process import is_alive
 from mixte.records._schema import SCHEMA_VERSION, Run
@@ -97,7 +97,7 @@ def _read_run(directory: Path) -> Run:
             "Give a directory that `mixte run` has written, such as mixte-runs/<time>-<script>-<policy>."
         ) from error
     try:
-        version = decode(data, _Version).schema_version
+        version = decode_json(data, _Version).schema_version
     except msgspec.MsgspecError as error:
         raise RecordError(f"'{path}' is not a run record of mixte: {error}.") from error
     if version != SCHEMA_VERSION:
@@ -106,7 +106,7 @@ def _read_run(directory: Path) -> Run:
             "Read it with the mixte that wrote it, or one of about the same age."
         )
     try:
-        return decode(data, Run)
+        return decode_json(data, Run)
     except msgspec.MsgspecError as error:
         raise RecordError(f"'{path}' is damaged: {error}.") from error
 
@@ -133,6 +133,6 @@ def _read_lines(path: Path) -> tuple[list[Line], int, bool]:
 def _is_of_another_kind(encoded: bytes) -> bool:
     """Whether this is a good line of a kind that only a newer version knows."""
     try:
-        return decode(encoded, _Kind).kind not in {"step", "evaluation", "state"}
+        return decode_json(encoded, _Kind).kind not in {"step", "evaluation", "state"}
     except msgspec.MsgspecError:
         return False

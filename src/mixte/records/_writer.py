@@ -12,7 +12,7 @@ import msgspec
 
 from mixte._errors import RecordError
 from mixte.records._directory import OUTPUT_FILE, RUN_FILE, STEPS_FILE
-from mixte.records._json import encode, indent
+from mixte.records._json import encode_json, indent_json
 from mixte.records._process import this_process
 from mixte.records._reader import read_record
 from mixte.records._summarise import summarise
@@ -133,7 +133,7 @@ class RecordWriter:
         Args:
             lines: The lines. Numbers are Python floats and ints, or scalars with ``item()``.
         """
-        self._lines.extend(encode(line) + b"\n" for line in lines)
+        self._lines.extend(encode_json(line) + b"\n" for line in lines)
         due = self._clock() - self._flushed_at >= FLUSH_SECONDS
         if due or len(self._lines) >= FLUSH_LINES:
             self.flush()
@@ -210,7 +210,7 @@ class RecordWriter:
         fresh = target.with_suffix(".json.new")
         try:
             with fresh.open("wb") as file:
-                file.write(indent(encode(run)))
+                file.write(indent_json(encode_json(run)))
                 file.flush()
                 os.fsync(file.fileno())  # else a power cut could keep the rename and lose the content
             fresh.replace(target)

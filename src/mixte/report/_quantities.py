@@ -55,6 +55,11 @@ def signed(value: float | None) -> str:
     return "0" if value == 0 else "nan" if math.isnan(value) else f"{value:+.3g}"
 
 
+def ratio(value: float) -> str:
+    """Format a ratio near 1, or far from it, with three significant digits: ``0.98``, ``11.9``, ``1.00``."""
+    return _three_digits(value) if value >= 0.0995 else f"{value:.3g}"
+
+
 def scale(value: float | None) -> str:
     """Format a loss scale: in full while that is short, since powers of two are recognised by their digits."""
     if value is None:

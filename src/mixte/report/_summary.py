@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixte.report import _quantities as quantities
-from mixte.report._text import clip, display_width, pad, printable, wrap
+from mixte.report._text import clip, hanging, pad, printable, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def render_summary(
     for label, value in rows:
         lines.extend(_row(printable(label, encoding), printable(value, encoding), width))
     for warning in summary.warnings:
-        lines.extend(_hanging("warning: ", printable(warning, encoding), width))
+        lines.extend(hanging("warning: ", printable(warning, encoding), width))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -157,11 +157,4 @@ def _skips(optimizer: OptimizerSummary) -> str:
 
 
 def _row(label: str, value: str, width: int) -> list[str]:
-    return _hanging(f"  {pad(clip(label, _LONGEST_LABEL), _LABEL_COLUMNS)} ", value, width)
-
-
-def _hanging(head: str, text: str, width: int) -> list[str]:
-    """The text after its head, further lines below its beginning."""
-    indent = display_width(head)
-    first, *rest = wrap(text, width - indent)
-    return [f"{head}{first}".rstrip(), *(f"{' ' * indent}{line}" for line in rest)]
+    return hanging(f"  {pad(clip(label, _LONGEST_LABEL), _LABEL_COLUMNS)} ", value, width)

@@ -56,6 +56,13 @@ def wrap(text: str, width: int) -> list[str]:
     return lines
 
 
+def hanging(head: str, text: str, width: int) -> list[str]:
+    """The text after its head, further lines below its beginning."""
+    indent = display_width(head)
+    first, *rest = wrap(text, width - indent)
+    return [f"{head}{first}".rstrip(), *(f"{' ' * indent}{line}" for line in rest)]
+
+
 def columns(rows: Sequence[Sequence[str]], *, numeric_from: int = 1) -> list[str]:
     """Lay rows out in aligned columns, two blanks apart.
 

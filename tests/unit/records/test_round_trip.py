@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mixte.records import Evaluation, Policy, RecordWriter, Run, RunSummary, State, Step, read_record
-from mixte.records._json import decode, encode
+from mixte.records._json import decode_json, encode_json
 
 RUN = Run(command=("mixte", "run", "train.py"), script="train.py", policy=Policy(name="float32"))
 
@@ -50,7 +50,7 @@ def structs(type_: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 def test_every_field_of_a_structure_survives_encoding(type_: type[Any], data: st.DataObject) -> None:
     value = data.draw(structs(type_))
     # repr tells -0.0 from 0.0 and, unlike ==, finds NaN equal to NaN
-    assert repr(decode(encode(value), type_)) == repr(value)
+    assert repr(decode_json(encode_json(value), type_)) == repr(value)
 
 
 @settings(max_examples=25)
@@ -68,26 +68,26 @@ def test_every_line_logged_is_read_back_in_order(lines: list[Any]) -> None:
 
 @pytest.mark.parametrize(("value", "written"), [("nan", '"nan"'), ("inf", '"inf"'), ("-inf", '"-inf"')])
 def test_numbers_that_json_lacks_are_written_as_strings(value: str, written: str) -> None:
-    line = encode(Step(step=1, time_s=0.0, loss=float(value))).decode()
+    line = encode_json(Step(step=1, time_s=0.0, loss=float(value))).decode()
     assert f'"loss":{written}' in line
 
 
 def test_a_line_holds_only_what_is_known() -> None:
-    assert encode(Step(step=1, time_s=0.5)) == b'{"kind":"step","step":1,"time_s":0.5}'
+    assert encode_json(Step(step=1, time_s=0.5)) == b'{"kind":"step","step":1,"time_s":0.5}'
 
 
 def test_scalars_of_numpy_are_written_as_numbers() -> None:
     import numpy as np
 
-    line = decode(encode(Step(step=np.int32(3), time_s=np.float64(0.5), loss=np.float32(0.1))), Step)
+    line = decode_json(encode_json(Step(step=np.int32(3), time_s=np.float64(0.5), loss=np.float32(0.1))), Step)
     assert line == Step(step=3, time_s=0.5, loss=float(np.float32(0.1)))
 
 
 def test_a_value_that_is_no_scalar_is_refused() -> None:
     with pytest.raises(TypeError, match="cannot write a complex"):
-        encode(Step(step=1, time_s=0.0, loss=1j))
+        encode_json(Step(step=1, time_s=0.0, loss=1j))
 
 
 def test_a_file_name_that_is_not_unicode_is_escaped() -> None:
     run = msgspec.structs.replace(RUN, script="caf\udce9.py")
-    assert decode(encode(run), Run).script == r"caf\udce9.py"
+    assert decode_json(encode_json(run), Run).script == r"caf\udce9.py"
