@@ -44,7 +44,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "float32": Advice(
         what="is float32 matrix work on CUDA cores (the file does not tell the GPU){detail}",
-        advice=f"On Volta and Turing only float16 reaches Tensor Cores; from Ampere on TF32, bfloat16 too. {_MIXED}",
+        advice=f"Volta and Turing need float16; Ampere and later also take TF32 and bfloat16. {_MIXED}",
     ),
     "float64": Advice(
         what="is float64 matrix work on CUDA cores",
@@ -94,9 +94,8 @@ ADVICE: dict[str, Advice] = {
     ),
     "undecided": Advice(
         what="may be matrix work, and its names do not tell on what it ran{detail}",
-        advice="Only hardware counters settle it: ncu --metrics sm__inst_executed_pipe_tensor_op_hmma.sum,"
-        "sm__inst_executed_pipe_tensor_op_gmma.sum,sm__inst_executed_pipe_tensor_op_imma.sum --csv, or "
-        "rocprofv3 --pmc SQ_INSTS_VALU_MFMA_F16 SQ_INSTS_VALU_MFMA_BF16 on AMD.",
+        advice="Only hardware counters settle it: ncu --metrics regex:pipe_tensor_op --page raw --csv COMMAND; "
+        "on AMD rocprofv3 --pmc SQ_INSTS_VALU_MFMA_F16 SQ_INSTS_VALU_MFMA_BF16 -- COMMAND.",
     ),
     "unrecognised": Advice(
         what="is in kernels whose names no rule recognises",

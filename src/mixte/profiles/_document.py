@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from mixte._version import __version__
-from mixte.profiles._findings import Finding, find, op_text
+from mixte.profiles._findings import Finding, find
 from mixte.profiles._hardware import Absent, Present, architecture, compute_capability, tensor_cores, vendor
 from mixte.profiles._model import Weight
 from mixte.profiles._rules import rule_table
+from mixte.profiles._totals import KernelTotal, kernel_totals, launches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mixte.profiles._model import Gpu
-    from mixte.profiles._verdict import Group, JudgedKernel, ProfileVerdict
+    from mixte.profiles._verdict import Group, ProfileVerdict
 
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""
@@ -59,7 +59,7 @@ def _file(verdict: ProfileVerdict) -> Json:
         "rank": profile.rank,
         "steps": {"marked": list(profile.steps), "chosen": list(verdict.steps) if verdict.steps else None},
         "weighed_by": profile.weight.value,
-        "launches": _launches(verdict),
+        "launches": launches(verdict.kernels),
         "gpu_time_ns": profile.gpu_time_ns,
         "partial": profile.partial,
         "missing": list(profile.missing),
@@ -68,7 +68,7 @@ def _file(verdict: ProfileVerdict) -> Json:
         "shares": asdict(verdict.shares) if verdict.shares is not None else None,
         "likely": {"tensor_core": likely_yes, "cuda_core": likely_no} if verdict.shares is not None else None,
         "of_matrix_work": verdict.shares.of_matrix_work if verdict.shares is not None else None,
-        "kernels": kernel_rows(verdict),
+        "kernels": [_kernel(total, profile.weight) for total in kernel_totals(verdict)],
         "findings": [_finding(finding) for finding in find(verdict)],
     }
 
@@ -81,37 +81,22 @@ def gpus_used(verdict: ProfileVerdict) -> list[Gpu]:
     return chosen or list(verdict.profile.gpus)
 
 
-def kernel_rows(verdict: ProfileVerdict) -> list[Json]:
-    """Give one row per kernel, op and verdict, over all streams, steps and devices, the heaviest first."""
-    total = verdict.total
-    members: defaultdict[object, list[JudgedKernel]] = defaultdict(list)
-    for row in verdict.kernels:
-        decision = row.decision
-        key = (row.kernel.name, decision.verdict, decision.reason, decision.dtype, row.kernel.op)
-        members[key].append(row)
-    rows = sorted(members.values(), key=lambda rows: -sum(row.weight for row in rows))
-    return [_kernel(one, total, verdict.profile.weight) for one in rows]
-
-
-def _kernel(rows: list[JudgedKernel], total: int, weight: Weight) -> Json:
-    first = rows[0]
-    decision = first.decision
-    counts = [row.kernel.count for row in rows]
-    heaviness = sum(row.weight for row in rows)
+def _kernel(total: KernelTotal, weight: Weight) -> Json:
+    decision = total.decision
     return {
-        "name": first.kernel.name,
-        "count": None if None in counts else sum(count for count in counts if count is not None),
-        "duration_ns": heaviness if weight is Weight.TIME else None,
-        "share": heaviness / total if total else 0.0,
+        "name": total.name,
+        "count": total.count,
+        "duration_ns": total.weight if weight is Weight.TIME else None,
+        "share": total.share,
         "verdict": decision.verdict.value,
         "likely": decision.likely.value if decision.likely is not None else None,
         "basis": decision.basis.value,
         "reason": decision.reason,
         "dtype": decision.dtype,
         "accumulate_dtype": decision.accumulate_dtype,
-        "op": first.kernel.op,
-        "op_shapes": sorted({text for row in rows if (text := op_text(row)) is not None})[:8],
-        "layers": sorted({row.kernel.layer for row in rows if row.kernel.layer is not None})[:8],
+        "op": total.op,
+        "op_shapes": list(total.op_shapes),
+        "layers": list(total.layers),
         "family": decision.family,
         "rule": decision.rule,
     }
@@ -138,21 +123,15 @@ def _gpu(gpu: Gpu) -> Json:
 
 
 def _no_gpu() -> Json:
-    fields = (
-        "index",
-        "name",
-        "compute_capability",
-        "vendor",
-        "architecture",
-        "tensor_cores",
-        "tensor_core_dtypes",
-    )
-    return dict.fromkeys(fields)
-
-
-def _launches(verdict: ProfileVerdict) -> int | None:
-    counts = [row.kernel.count for row in verdict.kernels]
-    return None if None in counts else sum(count for count in counts if count is not None)
+    return {
+        "index": None,
+        "name": None,
+        "compute_capability": None,
+        "vendor": None,
+        "architecture": None,
+        "tensor_cores": None,
+        "tensor_core_dtypes": None,
+    }
 
 
 def _finding(finding: Finding) -> Json:

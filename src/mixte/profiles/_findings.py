@@ -12,6 +12,7 @@ from mixte.profiles._decide import Basis
 from mixte.profiles._hardware import Absent, compute_capability, tensor_cores, vendor
 from mixte.profiles._name import parse
 from mixte.profiles._rules import Verdict, classify
+from mixte.profiles._totals import op_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -177,15 +178,23 @@ def _detail(code: str, rows: list[JudgedKernel], total: int, *, tf32_in_convolut
             return rows[0].decision.contradiction or ""
         case "float32-without-tf32" | "float32" if tf32_in_convolutions_only:
             return "; TF32 is on for convolutions here, not for matmuls (PyTorch's default)"
+        case "unaligned" if sizes := _unaligned_sizes(rows):
+            return f"; inner sizes such as {', '.join(map(str, sizes))}"
         case "undecided":
             yes = sum(row.weight for row in rows if row.decision.likely is Verdict.TENSOR_CORE) / total
             no = sum(row.weight for row in rows if row.decision.likely is Verdict.CUDA_CORE) / total
             families = ", ".join(dict.fromkeys(row.decision.family for row in rows))
-            parts = [f"{yes:.1%} probably on Tensor Cores"] * (yes > 0)
-            parts += [f"{no:.1%} probably not"] * (no > 0)
+            parts = [f"{yes:.1%} probably yes"] * (yes > 0) + [f"{no:.1%} probably not"] * (no > 0)
             return f" ({families}" + "".join(f"; {part}" for part in parts) + ")"
         case _:
             return ""
+
+
+def _unaligned_sizes(rows: list[JudgedKernel]) -> list[int]:
+    """Inner sizes of the ops' matrices that are no multiples of 8, those of the heaviest kernels first."""
+    shapes = (shape for row in rows for shape in row.kernel.input_shapes or ())
+    sizes = dict.fromkeys(size for shape in shapes for size in shape[-2:] if len(shape) >= 2 and size % 8)
+    return list(sizes)[:_EXAMPLES]
 
 
 def _gpu_text(rows: list[JudgedKernel]) -> str:
@@ -195,11 +204,3 @@ def _gpu_text(rows: list[JudgedKernel]) -> str:
     capability = compute_capability(gpu)
     number = f"compute capability {capability[0]}.{capability[1]}" if capability is not None else None
     return gpu.name or number or "the GPU"
-
-
-def op_text(row: JudgedKernel) -> str | None:
-    """Write an op with its input shapes, as ``aten::mm [64, 512] [512, 1000]``; None if the op is unknown."""
-    if row.kernel.op is None:
-        return None
-    shapes = " ".join(str(list(shape)) for shape in row.kernel.input_shapes or () if shape)
-    return f"{row.kernel.op} {shapes}".rstrip()

@@ -10,6 +10,7 @@ from mixte._errors import InputError
 from mixte.profiles._decide import Decision, decide
 from mixte.profiles._model import Weight
 from mixte.profiles._rules import Verdict, classify
+from mixte.profiles._totals import launches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -171,9 +172,7 @@ def _group(label: str | None, rows: list[JudgedKernel]) -> Group | None:
     shares = shares_of(rows)
     if shares is None:
         return None
-    counts = [row.kernel.count for row in rows]
-    count = None if any(one is None for one in counts) else sum(one for one in counts if one is not None)
-    return Group(label=label, weight=sum(row.weight for row in rows), count=count, shares=shares)
+    return Group(label=label, weight=sum(row.weight for row in rows), count=launches(rows), shares=shares)
 
 
 def _numbered(word: str, number: int | None) -> str | None:
