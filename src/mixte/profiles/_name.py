@@ -18,6 +18,7 @@ _LAUNCHERS = re.compile(
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::|^unnamed>::|_global__n_\w*?::")
 _ANONYMOUS_MARKS = ("anonymous", "unnamed", "_global_")  # a quick look before the expression
 _MANGLED_START = re.compile(r"_ZN?[KVr]*")
+_SAYING_NOTHING = frozenset({"kernel", "run", "forward", "backward", "impl", "operator", "main", "device"})
 _CUT = ("...", "\N{HORIZONTAL ELLIPSIS}")
 
 
@@ -29,7 +30,8 @@ class KernelName:
         whole: The whole name in lower case.
         subject: The function that runs, in lower case, with its namespaces; for a launcher such as
             ``cutlass::Kernel2<...>`` also the function launched.
-        function: The last part of the subject, without namespaces.
+        function: The last part of the subject, without namespaces; with the last namespace if that part says
+            nothing, as in ``softmax::kernel``.
         cut: Whether the profiler cut the name, so that the absence of a word proves nothing.
     """
 
@@ -49,7 +51,14 @@ def parse(name: str) -> KernelName:
     cut = text.endswith(_CUT)
     whole = text.lower()
     subject = _mangled_subject(text).lower() if text.startswith("_Z") else _plain_subject(whole)
-    return KernelName(whole=whole, subject=subject, function=subject.rpartition("::")[2], cut=cut)
+    return KernelName(whole=whole, subject=subject, function=_function(subject), cut=cut)
+
+
+def _function(subject: str) -> str:
+    namespaces, _, function = subject.rpartition("::")
+    if namespaces and function in _SAYING_NOTHING:
+        return f"{namespaces.rpartition('::')[2]}::{function}"
+    return function
 
 
 def _without_hip_suffix(text: str) -> str:

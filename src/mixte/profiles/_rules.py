@@ -43,6 +43,7 @@ class Rule:
     step: str
     on: Literal["name", "subject", "function"]
     words: tuple[str, ...]
+    tokens: str | None
     pattern: str | None
     unless: str | None
     whole: bool
@@ -55,7 +56,7 @@ class Rule:
     matrix_work: bool
 
     def applies(self, text: str, *, cut: bool) -> bool:
-        """Whether the rule applies to the text that `on` selects, which holds one of `words`."""
+        """Whether the rule applies to the text that `on` selects, which holds one of its words."""
         if self.whole and cut:
             return False
         if self.pattern is not None and not re.search(self.pattern, text):
@@ -105,9 +106,12 @@ class RuleTable:
             # A plain loop: any() over a generator costs ten times the substring searches themselves.
             for word in rule.words:
                 if word in text:
-                    if rule.applies(text, cut=name.cut):
-                        return rule
                     break
+            else:
+                if rule.tokens is None or not re.search(rule.tokens, text):
+                    continue
+            if rule.applies(text, cut=name.cut):
+                return rule
         return None
 
 
@@ -185,6 +189,7 @@ def _rule(row: dict[str, object]) -> Rule:
         step=cast("str", row["step"]),
         on=cast('Literal["name", "subject", "function"]', row["on"]),
         words=tuple(cast("list[str]", row["words"])),
+        tokens=_any_of(cast("list[str]", row.get("tokens", []))),
         pattern=cast("str | None", row.get("pattern")),
         unless=cast("str | None", row.get("unless")),
         whole=cast("bool", row.get("whole", False)),
@@ -196,3 +201,8 @@ def _rule(row: dict[str, object]) -> Rule:
         source=cast("str", row["source"]),
         matrix_work=cast("bool", row.get("matrix_work", False)),
     )
+
+
+def _any_of(tokens: list[str]) -> str | None:
+    # Not before the dots of a name cut short: what looks like a word may be the start of a longer one.
+    return rf"(?<![a-z])(?:{'|'.join(tokens)})(?![a-z]|\.\.\.|\N{{HORIZONTAL ELLIPSIS}})" if tokens else None
