@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Exit codes: 0 compared, 1 a run failed, 2 bad input, 130 interrupted."
     _add_options(parser)
     parser.add_argument("script", help="the training script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
+    rest.required = False  # argparse would name it among the missing ones when the script is missing
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

@@ -36,13 +36,16 @@ def _failures(results: Sequence[RunResult]) -> Iterator[str]:
 
 
 def _fixed_seeds(runs: Sequence[FinishedRun]) -> Iterator[str]:
-    for policy in dict.fromkeys(run.policy for run in runs):
-        same = [run for run in runs if run.policy == policy]
-        if len(same) > 1 and repeats_one_training(same):
-            yield (
-                f"{policy} gave identical losses with different seeds: the script sets its own seed, so "
-                "further seeds only repeat one training, and differences in quality get no interval"
-            )
+    policies = [
+        policy
+        for policy in dict.fromkeys(run.policy for run in runs)
+        if repeats_one_training([run for run in runs if run.policy == policy])
+    ]
+    if policies:
+        yield (
+            f"different seeds gave identical losses under {', '.join(policies)}: the script sets its own seed, "
+            "so further seeds only repeat one training, and differences in quality get no interval"
+        )
 
 
 def _without_effect(runs: Sequence[FinishedRun], pairs: Sequence[Pair]) -> Iterator[str]:
@@ -61,10 +64,13 @@ def _without_effect(runs: Sequence[FinishedRun], pairs: Sequence[Pair]) -> Itera
 
 
 def _of_the_runs(runs: Sequence[FinishedRun]) -> Iterator[str]:
-    """The warnings of the single runs, each once for all runs of a policy that have it."""
-    seeds: dict[tuple[str, str], list[int]] = {}
+    """The warnings of the single runs, each once for all runs that have it."""
+    holders: dict[str, list[FinishedRun]] = {}
     for run in runs:
         for warning in run.summary.warnings:
-            seeds.setdefault((run.policy, warning), []).append(run.seed)
-    for (policy, warning), those in seeds.items():
-        yield f"{policy}, seed {', '.join(map(str, those))}: {warning}"
+            holders.setdefault(warning, []).append(run)
+    for warning, those in holders.items():
+        if len(those) == len(runs) > 1:
+            yield f"in every run: {warning}"
+        else:
+            yield f"{'; '.join(f'{run.policy}, seed {run.seed}' for run in those)}: {warning}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 24
 _LONGEST_ROW_NAME = 30
+_SHORTEST_ROW_NAME = 10
 _GAP = 2
 
 
@@ -155,11 +156,19 @@ def _pair(pair: Pair, width: int, encoding: str) -> list[str]:
         *(_difference_row(difference, pair, encoding) for difference in pair.differences),
         *(_ratio_row(ratio) for ratio in pair.ratios),
     ]
-    return [*head, *(f"  {line}" for line in columns(rows, numeric_from=3))]
+    return [*head, *_indented(rows, width)] if rows else head
+
+
+def _indented(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
+    """The rows in columns, the names shortened as far as the figures need the room."""
+    figures = sum(max(display_width(row[column]) for row in rows) + _GAP for column in (1, 2))
+    longest = min(max(width - _GAP - figures, _SHORTEST_ROW_NAME), _LONGEST_ROW_NAME)
+    for line in columns([(clip(name, longest), *rest) for name, *rest in rows], numeric_from=3):
+        yield clip(f"{' ' * _GAP}{line}", width)
 
 
 def _difference_row(difference: Difference, pair: Pair, encoding: str) -> tuple[str, str, str]:
-    name = clip(printable(f"{difference.split} {difference.metric or 'loss'}", encoding), _LONGEST_ROW_NAME)
+    name = printable(f"{difference.split} {difference.metric or 'loss'}", encoding)
     note = ""
     if difference.low is not None and difference.high is not None:
         note = f"[{quantities.signed(difference.low)}, {quantities.signed(difference.high)}]"

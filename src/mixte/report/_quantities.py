@@ -44,8 +44,9 @@ def count(number: int | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Format a loss or a metric with four significant digits."""
-    return UNKNOWN if value is None else f"{value:.4g}"
+    """Format a loss or a metric with four significant digits: ``0.9710``, ``1.000``, ``1.234e-07``."""
+    # "#" keeps trailing zeros, so that values in a column can be compared, but leaves "1000." its point.
+    return UNKNOWN if value is None else f"{value:#.4g}".rstrip(".")
 
 
 def signed(value: float | None) -> str:
@@ -57,7 +58,7 @@ def signed(value: float | None) -> str:
 
 def ratio(value: float) -> str:
     """Format a ratio near 1, or far from it, with three significant digits: ``0.98``, ``11.9``, ``1.00``."""
-    return _three_digits(value) if value >= 0.0995 else f"{value:.3g}"
+    return _three_digits(value) if 0.0995 <= value < 9995 else f"{value:.3g}"
 
 
 def scale(value: float | None) -> str:

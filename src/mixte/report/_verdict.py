@@ -28,7 +28,7 @@ def verdict(pair: Pair) -> str:
         return f"{pair.policy} cannot be compared with {pair.baseline}: no seed of which both runs finished."
     quality = "the losses are identical to the last bit" if pair.identical else _quality(pair)
     sentence = f"{pair.policy} {_speed(pair)}; {quality}."
-    if len(pair.seeds) == 1 and not pair.identical:
+    if len(pair.seeds) == 1 and pair.differences and not pair.identical:
         return f"{sentence} One pair does not tell a difference from chance: use --seeds 5."
     return sentence
 
@@ -67,16 +67,17 @@ def _difference(main: Difference, pair: Pair) -> str:
     label, mean, count = _label(main), main.mean, len(main.differences)
     direction = "higher" if mean > 0 else "lower"
     if main.low is not None and main.high is not None:
-        ends = f"[{_amount(main.low, main)}, {_amount(main.high, main)}]"
         if main.low <= 0 <= main.high:
-            return f"no difference in {label} is shown ({_amount(mean, main)} {ends}, {count} pairs)"
-        return f"{label} is {direction} by {_amount(abs(mean), main)} ({ends}, {count} pairs)"
+            interval = _amount(main, mean, main.low, main.high)
+            return f"no difference in {label} is shown: {interval}, {count} pairs"
+        near, far = sorted((abs(main.low), abs(main.high)))
+        return f"{label} is {direction} by {_amount(main, abs(mean), near, far)}, {count} pairs"
     where = "in this one pair" if count == 1 else f"in each of {count} pairs"
     if not pair.independent:
         where = f"in {count} repetitions of one training"
     if not any(main.differences):
         return f"{label} is equal {where}"
-    return f"{label} was {direction} by {_amount(abs(mean), main)} {where}"
+    return f"{label} was {direction} by {_amount(main, abs(mean))} {where}"
 
 
 def _importance(difference: Difference) -> tuple[int, int]:
@@ -94,8 +95,9 @@ def _is_accuracy(difference: Difference) -> bool:
     return difference.metric is not None and "acc" in difference.metric.lower()
 
 
-def _amount(value: float, difference: Difference) -> str:
-    """A difference, in percentage points where it is one of accuracies in [0, 1]."""
-    if _is_accuracy(difference) and 0 <= difference.baseline_mean <= 1:
-        return f"{value * 100:.2g} points"
-    return f"{value:.3g}"
+def _amount(difference: Difference, value: float, *ends: float) -> str:
+    """A value and its interval, in percentage points where it is one of accuracies in [0, 1]."""
+    in_points = _is_accuracy(difference) and 0 <= difference.baseline_mean <= 1
+    number, *limits = (f"{x * 100:.2g}" if in_points else f"{x:.3g}" for x in (value, *ends))
+    interval = f" [{', '.join(limits)}]" if limits else ""
+    return f"{number}{interval}{' points' if in_points else ''}"

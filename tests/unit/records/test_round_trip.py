@@ -44,7 +44,7 @@ def structs(type_: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     return st.builds(type_, **{field.name: values(field.type) for field in msgspec.structs.fields(type_)})
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("type_", [Run, RunSummary, Step, Evaluation, State])
 def test_every_field_of_a_structure_survives_encoding(type_: type[Any], data: st.DataObject) -> None:
@@ -53,7 +53,7 @@ def test_every_field_of_a_structure_survives_encoding(type_: type[Any], data: st
     assert repr(decode_json(encode_json(value), type_)) == repr(value)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(lines=st.lists(st.one_of(structs(Step), structs(Evaluation), structs(State)), max_size=80))
 def test_every_line_logged_is_read_back_in_order(lines: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:

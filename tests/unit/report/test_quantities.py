@@ -63,6 +63,14 @@ def test_numbers_that_are_not_finite_have_a_text(value: float, text: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.971, "0.9710"), (1.0, "1.000"), (1000.0, "1000"), (1.2341e-7, "1.234e-07"), (0.0, "0.000")],
+)
+def test_losses_and_metrics_keep_four_digits(value: float, text: str) -> None:
+    assert quantities.number(value) == text
+
+
+@pytest.mark.parametrize(
     ("value", "text"), [(0.0, "0"), (-0.0, "0"), (0.00125, "+0.00125"), (-0.5, "-0.5"), (float("nan"), "nan")]
 )
 def test_differences_carry_their_sign(value: float, text: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from rich.cells import cell_len
 
 from mixte.records import Change, OptimizerSummary, RunSummary, Scores
@@ -61,8 +61,8 @@ mixte: examples/digits_cnn.py finished after 12.3 s
   steps        500
   step time    median 8.12 ms, p95 12.0 ms over 499 steps; first 3.21 s (with
                compilation)
-  loss         train 2.302 -> 0.03121, validation 0.5 -> 0.08
-  accuracy     train 0.1 -> 1
+  loss         train 2.302 -> 0.03121, validation 0.5000 -> 0.08000
+  accuracy     train 0.1000 -> 1.000
   loss scale   32768 -> 1024 (range 1024 to 32768), DynamicScale(initial=32768)
   skipped      5 in calibration, 1 of 495 later (0.2%); cause: inf 6
   peak memory  host 812 MiB, device unknown
@@ -123,9 +123,10 @@ def test_several_optimizers_are_told_apart() -> None:
 def test_odd_names_are_shown_and_not_obeyed(name: str, shown: str) -> None:
     odd = {"train": Scores(metrics={name: Change(first=1.0, last=2.0)})}
     text = render_summary(msgspec.structs.replace(SUMMARY, scores=odd), encoding="ascii")
-    assert f"  {shown:<12} train 1 -> 2\n" in text
+    assert f"  {shown:<12} train 1.000 -> 2.000\n" in text
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(
     width=st.integers(40, 120),
     encoding=st.sampled_from(["ascii", "latin-1", "utf-8"]),
