@@ -137,17 +137,11 @@ class Policy:
         safeguards = _strongest_first(self.safeguards, layer)
         everything = tuple(rule for _, rule in (*rules, *safeguards))
         chosen = self._without_safeguards(layer, rules)
-        if safeguards:
-            strength, safeguard = safeguards[0]
+        for strength, safeguard in safeguards:
             outranked = chosen.origin == "rule" and rules[0][0] >= strength
-            if not outranked and chosen.origin != "script" and _is_wider(safeguard, chosen):
-                chosen = replace(
-                    chosen,
-                    precision=safeguard.precision,
-                    origin="safeguard",
-                    rule=safeguard,
-                    reason=safeguard.reason,
-                )
+            if not outranked and _widens(safeguard, chosen):
+                chosen = _guarded(layer, safeguard)
+                break
         return replace(chosen, shadowed=tuple(rule for rule in everything if rule is not chosen.rule))
 
     def _without_safeguards(self, layer: LayerDescription, rules: list[tuple[Specificity, Rule]]) -> Decision:
@@ -176,8 +170,21 @@ def _strongest_first(rules: tuple[Rule, ...], layer: LayerDescription) -> list[t
     return [(strength, rule) for strength, _, rule in selecting]
 
 
-def _is_wider(safeguard: Rule, chosen: Decision) -> bool:
-    return chosen.precision is not None and safeguard.precision.is_wider_than(chosen.precision)
+def _widens(safeguard: Rule, chosen: Decision) -> bool:
+    # The script's author knew this layer; a safe default is for layers that nobody thought about.
+    if chosen.origin == "script" or chosen.precision is None:
+        return False
+    return safeguard.precision.is_wider_than(chosen.precision)
+
+
+def _guarded(layer: LayerDescription, safeguard: Rule) -> Decision:
+    return Decision(
+        layer=layer,
+        precision=safeguard.precision,
+        origin="safeguard",
+        rule=safeguard,
+        reason=safeguard.reason,
+    )
 
 
 def _as_the_script_says(layer: LayerDescription, dtype: str) -> Decision:

@@ -163,7 +163,7 @@ def _rules(document: Table) -> tuple[Rule, ...]:
 
 def _rule(table: Table) -> Rule:
     table.check_keys(RULE_KEYS)
-    given = [key for key in SELECTOR_KEYS if key in table.values]
+    given = [key for key in table.values if key in SELECTOR_KEYS]
     if len(given) != 1:
         found = "none of them" if not given else " and ".join(given)
         raise table.error(f"{ONE_SELECTOR}; found {found}", *given[1:2])
