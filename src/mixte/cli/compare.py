@@ -8,15 +8,19 @@ import shutil
 import signal
 import sys
 from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mixte._errors import InputError
+from mixte._errors import InputError, MissingFrameworkError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from mixte.compare import Comparison
+
+_BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = "Exit codes: 0 compared, 1 a run failed, 2 bad input, 130 interrupted."
     _add_options(parser)
-    parser.add_argument("script", help="the training script")
-    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
-    rest.required = False  # argparse would name it among the missing ones when the script is missing
+    # One positional for the script and all that follows: with two, argparse would drop a "--" between them.
+    parser.add_argument(
+        "script", nargs=argparse.PARSER, metavar="script.py", help="the training script, then its own arguments"
+    )
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -65,18 +70,18 @@ def run(arguments: argparse.Namespace) -> int:
     from mixte.cli._compare_progress import Progress
     from mixte.compare import LocalRunner, Request, run_comparison
 
-    arguments = _with_options_after_the_script(arguments)
+    script, arguments = _split_script(arguments)
     request = Request(
-        script=arguments.script,
-        arguments=tuple(arguments.arguments),
+        script=script,
+        arguments=tuple(arguments.rest),
         policies=_policies(arguments.policies),
         seeds=tuple(range(_at_least_one(arguments.seeds))),
         options=_pass_through(arguments),
     )
-    _check_script(request.script)
+    _check_script(script)
     _check_json(arguments.json)
-    directory = _directory(arguments.record, request.script)
-    runner = LocalRunner(script=request.script, arguments=request.arguments, options=request.options)
+    directory = _directory(arguments.record, script)
+    runner = LocalRunner(script=script, arguments=request.arguments, options=request.options)
     progress = Progress()
     with _termination_as_interrupt():
         comparison, interrupted = run_comparison(request, runner, directory, progress)
@@ -88,22 +93,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(entry.problem is not None for entry in comparison.runs) else 0
 
 
-def _with_options_after_the_script(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Accept ``script.py --policies A,B`` too.
+def _split_script(arguments: argparse.Namespace) -> tuple[str, argparse.Namespace]:
+    """Return the script, and the options with the script's own arguments as ``rest``.
 
     What stands after the script is the script's. Only where it begins with ``--policies`` or ``--seeds``, names
     that no training script is likely to have, it is read as options of this command; ``--`` keeps it the
     script's.
     """
-    rest: list[str] = arguments.arguments
+    words: list[str] = arguments.script
+    script, *rest = words[1:] if words[0] == "--" and len(words) > 1 else words
     if rest[:1] == ["--"]:
         rest = rest[1:]
     elif rest and rest[0].partition("=")[0] in {"--policies", "--seeds"}:
-        parser = argparse.ArgumentParser(prog="mixte compare", usage=argparse.SUPPRESS)
+        parser = argparse.ArgumentParser(prog="mixte compare", usage=argparse.SUPPRESS, add_help=False)
         _add_options(parser)
-        parser.add_argument("arguments", nargs=argparse.REMAINDER)
-        return parser.parse_args(rest, argparse.Namespace(**vars(arguments) | {"arguments": []}))
-    return argparse.Namespace(**vars(arguments) | {"arguments": rest})
+        parser.add_argument("rest", nargs=argparse.REMAINDER)
+        return script, parser.parse_args(rest, argparse.Namespace(**vars(arguments)))
+    return script, argparse.Namespace(**vars(arguments), rest=rest)
 
 
 def _policies(text: str) -> tuple[str, ...]:
@@ -132,6 +138,7 @@ def _at_least_one(seeds: int) -> int:
 def _pass_through(arguments: argparse.Namespace) -> tuple[str, ...]:
     options: list[str] = []
     if arguments.backend is not None:
+        _check_backend(arguments.backend)
         options += ["--backend", arguments.backend]
     if arguments.loss_scale is not None:
         from mixte.scaling import parse_law
@@ -139,6 +146,15 @@ def _pass_through(arguments: argparse.Namespace) -> tuple[str, ...]:
         parse_law(arguments.loss_scale)  # refuse a wrong one before the first run
         options += ["--loss-scale", arguments.loss_scale]
     return tuple(options)
+
+
+def _check_backend(backend: str) -> None:
+    if backend not in _BACKENDS:
+        near = get_close_matches(backend, _BACKENDS, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise InputError(f"--backend {backend!r} is unknown.{hint} The backends are {', '.join(_BACKENDS)}.")
+    if find_spec(backend) is None:
+        raise MissingFrameworkError.for_extra(_BACKENDS[backend], backend)
 
 
 def _check_script(script: str) -> None:
