@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from mixte._errors import InputError, RecordError
 from mixte.records import OUTPUT_FILE, Record, read_record
@@ -84,9 +84,8 @@ class LocalRunner:
 
     def run(self, cell: Cell, directory: Path, on_wait: Callable[[float], None]) -> RunResult:
         """Run a cell; see ``Runner.run``."""
-        directory.mkdir(parents=True)
         started = time.monotonic()
-        with (directory / OUTPUT_FILE).open("wb") as output:
+        with _open_output(directory) as output:
             try:
                 # A session of its own: Ctrl-C in the terminal then reaches the run once, through us.
                 process = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
@@ -104,6 +103,14 @@ class LocalRunner:
     def _command_line(self, cell: Cell, directory: Path) -> list[str]:
         ours = ("--policy", cell.policy, "--seed", str(cell.seed), "--record", str(directory), "--quiet")
         return [*self.command, *ours, *self.options, self.script, *self.arguments]
+
+
+def _open_output(directory: Path) -> BinaryIO:
+    try:
+        directory.mkdir(parents=True)
+        return (directory / OUTPUT_FILE).open("wb")
+    except OSError as error:
+        raise RecordError(f"cannot write the output of a run to '{directory}': {error.strerror}") from error
 
 
 def _wait(process: subprocess.Popen[bytes], on_wait: Callable[[], None]) -> int:

@@ -181,6 +181,12 @@ def test_a_command_that_does_not_exist_is_an_error_of_the_input(tmp_path: Path) 
         run_one(runner, tmp_path / "run")
 
 
+def test_a_directory_that_cannot_be_made_is_an_error_of_the_record(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordError, match="cannot write the output of a run to .*Not a directory"):
+        run_one(stand_in("good.py", tmp_path), tmp_path / "file" / "run")
+
+
 def test_the_default_command_is_mixte_run() -> None:
     command = [*LocalRunner(script="t.py").command, "--help"]
     assert command[:-1] == [sys.executable, "-m", "mixte", "run"]
