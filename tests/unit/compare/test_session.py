@@ -183,7 +183,7 @@ def test_a_command_that_does_not_exist_is_an_error_of_the_input(tmp_path: Path) 
 
 def test_a_directory_that_cannot_be_made_is_an_error_of_the_record(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RecordError, match="cannot write the output of a run to .*Not a directory"):
+    with pytest.raises(RecordError, match=r"cannot write the output of a run to .*Not a directory"):
         run_one(stand_in("good.py", tmp_path), tmp_path / "file" / "run")
 
 
