@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 # nvprof's utilisation levels, Nsight Compute's and CUPTI's tensor pipe and FMA counters, AMD's MFMA counters.
 _EVIDENCE = re.compile(
     r"tensor_(?:precision|int)_fu_utilization"
-    r"|(?:sm|smsp)__(?:inst_executed_pipe|pipe|ops_path)_tensor"
-    r"|smsp?__sass_thread_inst_executed_op_[hfd](?:fma|add|mul)_pred_on"
+    r"|sm(?:sp)?__(?:inst_executed_pipe|pipe|ops_path)_tensor"
+    r"|sm(?:sp)?__sass_thread_inst_executed_op_[hfd](?:fma|add|mul)_pred_on"
     r"|SQ_INSTS_(?:VALU_)?MFMA"
     r"|SQ_VALU_MFMA_BUSY_CYCLES"
 )
-_TENSOR_PIPE = re.compile(r"smsp?__inst_executed_pipe_tensor\.sum$")
-_TENSOR_PIPE_FAMILY = re.compile(r"smsp?__(?:inst_executed_)?pipe_tensor_op_([a-z]+)")
-_TENSOR_PIPE_CYCLES = re.compile(r"smsp?__pipe_tensor_cycles_active\.")
-_TENSOR_OPS_BY_TYPE = re.compile(r"smsp?__ops_path_tensor_src_([a-z0-9]+)")
-_TENSOR_OPS_BY_FAMILY = re.compile(r"smsp?__ops_path_tensor_op_([a-z]+)")
-_THREAD_OPS = re.compile(r"smsp?__sass_thread_inst_executed_op_([hfd](?:fma|add|mul))_pred_on\.sum$")
+_TENSOR_PIPE = re.compile(r"sm(?:sp)?__inst_executed_pipe_tensor\.sum$")
+_TENSOR_PIPE_FAMILY = re.compile(r"sm(?:sp)?__(?:inst_executed_)?pipe_tensor_op_([a-z]+)")
+_TENSOR_PIPE_CYCLES = re.compile(r"sm(?:sp)?__pipe_tensor_cycles_active\.")
+_TENSOR_OPS_BY_TYPE = re.compile(r"sm(?:sp)?__ops_path_tensor_src_([a-z0-9]+)")
+_TENSOR_OPS_BY_FAMILY = re.compile(r"sm(?:sp)?__ops_path_tensor_op_([a-z]+)")
+_THREAD_OPS = re.compile(r"sm(?:sp)?__sass_thread_inst_executed_op_([hfd](?:fma|add|mul))_pred_on\.sum$")
 _MFMA_TYPE = re.compile(r"SQ_INSTS_VALU_MFMA_(?:MOPS_)?([A-Z]+\d+)")
 
 # Real Tensor Core kernels execute 16 (wmma) to 384 (s16816) tensor instructions per warp, kernels that only use

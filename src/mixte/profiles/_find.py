@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mixte._errors import InputError
+from mixte._errors import InputError, ProfileError
 from mixte.profiles._recognise import recognise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_XPLANE = ".xplane.pb"
+_CAPPED = ".trace.json.gz"
+_BINARY_REPORTS = frozenset({".nsys-rep", ".qdrep", ".ncu-rep"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +71,22 @@ def _matches(argument: str) -> list[Path]:
 
 def _profiles_in(directory: Path) -> tuple[list[Path], int]:
     files = sorted(path for path in directory.rglob("*") if path.is_file())
-    profiles = [path for path in files if recognise(path) is not None]
+    profiles = [path for path in files if _is_profile(path)]
     # TensorBoard's trace.json.gz is a capped copy of the .xplane.pb beside it: reading both would count twice.
-    stems = {
-        path.with_name(path.name.removesuffix(".xplane.pb"))
-        for path in profiles
-        if path.name.endswith(".xplane.pb")
-    }
-    kept = [
-        path
-        for path in profiles
-        if not path.name.endswith(".trace.json.gz")
-        or path.with_name(path.name.removesuffix(".trace.json.gz")) not in stems
-    ]
-    return kept, len(files) - len(kept)
+    whole = {_stem(path, _XPLANE) for path in profiles if path.name.endswith(_XPLANE)}
+    kept = [path for path in profiles if not (path.name.endswith(_CAPPED) and _stem(path, _CAPPED) in whole)]
+    return kept, len(files) - len(profiles)
+
+
+def _stem(path: Path, suffix: str) -> str:
+    return str(path).removesuffix(suffix)
+
+
+def _is_profile(path: Path) -> bool:
+    """Whether a file is worth reading, if only for the error that says what to do with it."""
+    if path.suffix in _BINARY_REPORTS:
+        return True
+    try:
+        return recognise(path) is not None
+    except ProfileError:
+        return True

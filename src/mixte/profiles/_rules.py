@@ -204,5 +204,7 @@ def _rule(row: dict[str, object]) -> Rule:
 
 
 def _any_of(tokens: list[str]) -> str | None:
+    if not tokens:
+        return None
     # Not before the dots of a name cut short: what looks like a word may be the start of a longer one.
-    return rf"(?<![a-z])(?:{'|'.join(tokens)})(?![a-z]|\.\.\.|\N{{HORIZONTAL ELLIPSIS}})" if tokens else None
+    return r"(?<![a-z])(?:" + "|".join(tokens) + r")(?![a-z]|\.\.\.|\u2026)"
