@@ -31,9 +31,8 @@ from mixte.profiles._name import parse
         ("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEvT_", "at::native::reduce_kernel"),
         ("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_1XEEEEvDpT_", "ck_tile::kentry::rmsnorm2dfwd"),
         (
-            "_ZN2at6native54_GLOBAL__N__d8ceb000_21_DistributionNormal_cu_17e44f7d43distribution_elementwise_"
-            "grid_stride_kernelIfLi4E",
-            "at::native::distribution_elementwise_grid_stride_kernel",
+            "_ZN2at6native54_GLOBAL__N__d8ceb000_21_DistributionNormal_cu_17e44f7d11fill_kernelIfLi4E",
+            "at::native::fill_kernel",
         ),
         ("attn_fwd.kd", "attn_fwd"),
         ("void f<int>(int) [clone .kd]", "f"),
