@@ -18,6 +18,8 @@ ANY_NAME = 1
 PARTLY_SPELLED = 2
 SPELLED = 3
 
+_WILDCARDS = frozenset("*?[")
+
 # A one-character class such as [[] is how a pattern spells a character that is otherwise special.
 _TOKEN = re.compile(r"\[(?P<one>[^!])\]|\[!?\]?[^\]]*\]|\*|\?|(?P<plain>.)", re.DOTALL)
 
@@ -63,8 +65,9 @@ def match_path(pattern: str, segments: tuple[str, ...]) -> tuple[Grade, ...] | N
         about the layer, or else about its parent, and so on. Where ``**`` can match in several ways, the
         greatest result.
     """
-    anchored = pattern.startswith("/")
-    parts = tuple(part for part in pattern.removeprefix("/").split("/") if part)
+    anchored, parts, plain_names = _parse(pattern)
+    if not plain_names.issubset(segments):  # nearly always so: spares the search below
+        return None
 
     @cache
     def best(part_count: int, name_count: int) -> tuple[Grade, ...] | None:
@@ -81,6 +84,13 @@ def match_path(pattern: str, segments: tuple[str, ...]) -> tuple[Grade, ...] | N
         return _before(_grade(part), best(part_count - 1, name_count - 1))
 
     return best(len(parts), len(segments))
+
+
+@lru_cache(maxsize=1024)
+def _parse(pattern: str) -> tuple[bool, tuple[str, ...], frozenset[str]]:
+    """Return whether a pattern is anchored, its segments, and those that are names without a wildcard."""
+    parts = tuple(part for part in pattern.removeprefix("/").split("/") if part)
+    return pattern.startswith("/"), parts, frozenset(part for part in parts if _WILDCARDS.isdisjoint(part))
 
 
 def _before(grade: Grade, rest: tuple[Grade, ...] | None) -> tuple[Grade, ...] | None:

@@ -12,6 +12,7 @@ from mixte.policy import ByPath, LayerDescription
 from mixte.policy._pattern import match_path
 from mixte.policy._selectors import specificity
 
+SEEDED = settings(derandomize=True, deadline=None)
 NAMES = ("a", "b", "ab", "block_1", "block_2", "query")
 SEGMENTS = st.sampled_from([*NAMES, "*", "?", "a*", "*b", "block_?", "block_[12]", "[!a]", "q*y", "[ab]"])
 PATHS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join)
@@ -25,16 +26,19 @@ def grades(pattern: str, path: str):
     return specificity(ByPath(pattern), LayerDescription(path=path, class_names=("Layer",)))
 
 
+@SEEDED
 @given(segment=SEGMENTS, name=st.sampled_from(NAMES))
 def test_one_segment_matches_one_name_as_fnmatch_does(segment, name):
     assert selects(segment, name) == fnmatchcase(name, segment)
 
 
+@SEEDED
 @given(segments=st.lists(SEGMENTS, min_size=1, max_size=4), path=PATHS, anchored=st.booleans())
 def test_without_double_star_a_pattern_matches_as_pathlib_does(segments, path, anchored):
-    pattern = ("/" if anchored else "") + "/".join(segments)
+    root = "/" if anchored else ""
+    pattern = root + "/".join(segments)
     # pathlib matches a relative pattern against the tail of a path and an absolute one against the whole.
-    assert selects(pattern, path) == PurePosixPath("/" + path).match(pattern)
+    assert selects(pattern, path) == PurePosixPath(root + path).match(pattern)
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +51,14 @@ def tree(tmp_path_factory):
     return root
 
 
-@settings(max_examples=150, deadline=None)
+@settings(SEEDED, max_examples=150)
 @given(segments=st.lists(SEGMENTS | st.just("**"), min_size=1, max_size=4), anchored=st.booleans())
 def test_double_star_matches_as_the_standard_library_globs_a_tree_of_folders(tree, segments, anchored):
     pattern = "/".join(segments)
     whole = pattern if anchored else f"**/{pattern}"
     found = glob.glob(whole, root_dir=tree, recursive=True)  # noqa: PTH207 - the module glob is the oracle
-    expected = {path.rstrip("/") for path in found} - {""}
     paths = {path.relative_to(tree).as_posix() for path in tree.rglob("*")}
+    expected = {path.rstrip("/") for path in found} & paths  # glob also yields the missing folder x of "x/**"
     pattern = f"/{pattern}" if anchored else pattern
     assert {path for path in paths if selects(pattern, path)} == expected
 
@@ -115,6 +119,7 @@ def test_double_star_counts_in_the_way_that_says_most():
     assert grades("**/a/**", "a/a") == grades("a", "a/a")
 
 
+@SEEDED
 @given(path=st.lists(st.text("ab*?[]!-", min_size=1, max_size=5), min_size=1, max_size=3).map("/".join))
 def test_exactly_selects_its_path_whatever_characters_it_has_and_counts_as_spelled_out(path):
     pattern = ByPath.exactly(path).pattern
@@ -128,3 +133,22 @@ def test_exactly_selects_its_path_whatever_characters_it_has_and_counts_as_spell
 def test_a_malformed_pattern_is_refused_with_advice(pattern):
     with pytest.raises(PolicyError, match=r"path pattern"):
         ByPath(pattern)
+
+
+def test_the_order_of_patterns_that_the_documentation_gives():
+    path = "encoder/block_2/attention/query"
+    strongest_first = [
+        "encoder/block_2/attention/query",
+        "encoder/**/query",
+        "query",
+        "quer?",
+        "qu*",
+        "attention/*",
+        "*",
+        "encoder/block_2/**",
+        "block_2/**",
+        "encoder/**",
+        "**",
+    ]
+    assert sorted(strongest_first, key=lambda pattern: grades(pattern, path), reverse=True) == strongest_first
+    assert len({grades(pattern, path) for pattern in strongest_first}) == len(strongest_first)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mixte.policy._toml_lines import key_lines
 
@@ -141,6 +141,7 @@ STATEMENTS = st.lists(
 )
 
 
+@settings(derandomize=True, deadline=None)
 @given(statements=STATEMENTS)
 def test_lines_are_right_by_construction_of_the_document(statements):
     lines, expected, table, rules_count = [], {}, (), 0
