@@ -87,6 +87,11 @@ class LossScaleOptimizer(_BaseOptimizer):
         return self._variables.law
 
     @property
+    def base_optimizer(self) -> Any:
+        """The wrapped optimizer."""
+        return self._optimizer
+
+    @property
     def loss_scale(self) -> Any:
         """The loss scale of the next step: a float32 variable."""
         return self._variables.scale
@@ -193,11 +198,9 @@ class LossScaleOptimizer(_BaseOptimizer):
 
     def get_slot(self, var: Any, name: str) -> Any:
         """Return a slot of the wrapped optimizer."""
+        # get_slot_names is not passed on: a checkpoint would then save every slot twice, which TensorFlow
+        # refuses. The names are those of the wrapped optimizer, `base_optimizer`.
         return self._optimizer.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        """Return the names of the slots of the wrapped optimizer."""
-        return self._optimizer.get_slot_names()
 
     def variables(self) -> list[Any]:
         """Return the variables of the wrapped optimizer, the scale with its law's state, and the counters."""

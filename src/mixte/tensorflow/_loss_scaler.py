@@ -123,7 +123,8 @@ class LossScaler(tf.Module):
         Args:
             gradients: The gradients of the scaled loss; see ``unscale``.
             apply: Takes the unscaled gradients and updates the variables. It must not make variables inside a
-                ``tf.function``: there it is traced as a branch.
+                ``tf.function``: there it is traced as a branch. In a TensorFlow 1 graph it must return what is to
+                be run: an operation, a variable, a tensor, or a nest of them.
             loss: The loss before scaling; see ``unscale``.
 
         Returns:
@@ -136,10 +137,7 @@ class LossScaler(tf.Module):
         finite = unscaled_gradients.finite
 
         def applied() -> Any:
-            operation = apply(unscaled_gradients.gradients)
-            # In a TensorFlow 1 graph, `apply` returns what must be run; elsewhere this is empty.
-            needed = operation if isinstance(operation, (tf.Operation, tf.Tensor)) else None
-            with tf.control_dependencies([] if needed is None else [needed]):
+            with tf.control_dependencies(_to_be_run(apply(unscaled_gradients.gradients))):
                 return tf.constant(True)
 
         done = tf.cond(finite, applied, lambda: tf.constant(False))
@@ -147,3 +145,13 @@ class LossScaler(tf.Module):
             update = self.update(unscaled_gradients.observation)
         with tf.control_dependencies([] if update is None else [update]):
             return tf.identity(done)
+
+
+def _to_be_run(result: Any) -> list[Any]:
+    """Return what a step must wait for in a graph, from what the caller's function returned; nothing eagerly."""
+    if tf.executing_eagerly():
+        return []
+    parts = [
+        part for part in tf.nest.flatten(result) if isinstance(part, (tf.Operation, tf.Tensor, tf.Variable))
+    ]
+    return [tf.convert_to_tensor(part) if isinstance(part, tf.Variable) else part for part in parts]
