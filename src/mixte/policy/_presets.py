@@ -41,5 +41,9 @@ def resolve_auto(recommendation: Recommendation | None) -> tuple[str, str]:
             "or name a preset"
         )
     chosen, reason = recommendation() if callable(recommendation) else recommendation
-    preset_default(chosen)
+    if chosen not in Precision.__members__:
+        raise PolicyError(
+            f"the recommendation for policy 'auto' is {chosen!r}, which is no precision; "
+            f"it must be one of {', '.join(Precision)}"
+        )
     return chosen, f"auto chose {chosen}: {reason}"

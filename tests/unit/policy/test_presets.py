@@ -61,7 +61,7 @@ def test_auto_without_a_recommendation_says_what_to_pass():
 
 @pytest.mark.parametrize("chosen", ["auto", "mixed_float8"])
 def test_auto_refuses_a_recommendation_that_is_no_preset(chosen):
-    with pytest.raises(PolicyError, match=f"'{chosen}'"):
+    with pytest.raises(PolicyError, match=f"the recommendation for policy 'auto' is '{chosen}'"):
         Policy.named("auto", recommendation=(chosen, "why not"))
 
 
