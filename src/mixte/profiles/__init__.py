@@ -17,6 +17,7 @@ from mixte.profiles._model import (
     Vendor as Vendor,
     Weight as Weight,
 )
+from mixte.profiles._read import read_profile as read_profile
 from mixte.profiles._rules import NameVerdict as NameVerdict, Verdict as Verdict, classify as classify
 from mixte.profiles._totals import KernelTotal as KernelTotal, kernel_totals as kernel_totals
 from mixte.profiles._verdict import (

@@ -1,0 +1,1 @@
+"""One reader per profile format; each has ``read(source) -> Profile``. `mixte.profiles.read_profile` finds it."""

@@ -1,0 +1,330 @@
+"""Sorts the events of a Kineto trace into kernels, launches, operators, modules and steps.
+
+Categories and argument names by PyTorch release: pytorch/kineto libkineto/src/output_json.cpp. Until 2021 the
+categories were capitalised (``Kernel``, ``Operator``, ``Runtime``), ``external id`` was in lower case and a thread
+could be the text ``stream 7``.
+
+A trace holds hundreds of thousands of events, so they are kept as columns, filled a batch at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter, defaultdict
+from operator import add
+from typing import TYPE_CHECKING, Generic, TypeVar, final
+
+import msgspec
+
+from mixte.profiles import _limits
+from mixte.profiles.readers._trace_events import Identifier, Number, microseconds, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+NO_IDENTIFIER = -1
+"""Stands for an absent correlation or External id inside a column; Kineto counts both from 0 or 1."""
+
+_MODULE_PREFIX = "nn.Module: "
+_STEP = re.compile(r"ProfilerStep\s?#(\d{1,18})")
+
+
+_NOT_RECORDED = msgspec.Raw(b"")
+
+
+class Arguments(msgspec.Struct, gc=False):
+    """What is wanted of an event's ``args``; every category has its own few."""
+
+    correlation: Identifier = NO_IDENTIFIER
+    external: Identifier = msgspec.field(name="External id", default=NO_IDENTIFIER)
+    external_2021: Identifier = msgspec.field(name="external id", default=NO_IDENTIFIER)
+    device: Identifier = None
+    stream: Identifier = None
+    sequence: Identifier = msgspec.field(name="Sequence number", default=NO_IDENTIFIER)
+    forward_thread: Identifier = msgspec.field(name="Fwd thread id", default=NO_IDENTIFIER)
+    shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=_NOT_RECORDED)
+    dtypes: msgspec.Raw = msgspec.field(name="Input type", default=_NOT_RECORDED)
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event of the trace."""
+
+    cat: str | None = None
+    name: str = ""
+    ts: Number = None
+    dur: Number = None
+    pid: Identifier = None
+    tid: Identifier = None
+    args: Arguments | None = None
+
+
+Label = TypeVar("Label")
+Pair = tuple[Identifier, Identifier]
+Extent = tuple[float, float, int]
+
+
+@final
+class Labels(Generic[Label]):
+    """Gives equal values equal numbers, counted from 0, so that columns hold numbers."""
+
+    def __init__(self, *values: Label) -> None:
+        self._numbers: dict[Label, int] = {value: number for number, value in enumerate(values)}
+
+    def of(self, values: Iterable[Label]) -> list[int]:
+        """Give the numbers of some values."""
+        numbers = self._numbers
+        return [numbers.setdefault(value, len(numbers)) for value in values]
+
+    def values(self) -> list[Label]:
+        """Give the values in the order of their numbers."""
+        return list(self._numbers)
+
+
+@final
+class Ranges:
+    """Ranges on CPU threads, in the order of the file.
+
+    Attributes:
+        names: Of each range.
+        start_us: When it began.
+        end_us: When it ended.
+        threads: The number that `Collection.threads` gives its thread.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.start_us = array("d")
+        self.end_us = array("d")
+        self.threads = array("q")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@final
+class Operators:
+    """CPU operators: their ranges, and columns aligned with them.
+
+    Attributes:
+        external: External id.
+        sequence: Autograd's sequence number.
+        forward_thread: Above 0 for an operator of the backward pass only.
+        inputs: Numbers of `Collection.inputs`; 0 where shapes are not recorded.
+    """
+
+    def __init__(self) -> None:
+        self.ranges = Ranges()
+        self.external = array("q")
+        self.sequence = array("q")
+        self.forward_thread = array("q")
+        self.inputs = array("q")
+
+
+@final
+class Kernels:
+    """Kernels on the GPU, as columns (`places` are numbers of `Collection.places`)."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.places = array("q")
+        self.start_us = array("d")
+        self.duration_us = array("d")
+        self.correlation = array("q")
+        self.external = array("q")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@final
+class Launches:
+    """Calls to the runtime and the driver that launch work, as columns; `of_correlation` finds the row."""
+
+    def __init__(self) -> None:
+        self.of_correlation: dict[int, int] = {}
+        self.names: list[str] = []
+        self.start_us = array("d")
+        self.external = array("q")
+        self.threads = array("q")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@final
+class Collection:
+    """All that a Kineto trace says about its kernels.
+
+    Attributes:
+        modules: Extents of ``nn.Module`` calls.
+        annotations: Ranges that the user marked.
+        steps: ``ProfilerStep#N`` on the CPU: beginning, end and number; `gpu_steps` its copy on the GPU's track.
+        threads: Numbers (process, thread) pairs as written.
+        places: Numbers (device, stream) pairs as written.
+        inputs: Numbers (``Input Dims``, ``Input type``) pairs, undecoded.
+        categories: How many events of each category there are.
+        dropped_ranges: Operators beyond `_limits.MAX_LINKED_RANGES`.
+    """
+
+    def __init__(self) -> None:
+        self.kernels = Kernels()
+        self.launches = Launches()
+        self.operators = Operators()
+        self.modules = Ranges()
+        self.annotations = Ranges()
+        self.steps: list[Extent] = []
+        self.gpu_steps: list[Extent] = []
+        self.threads: Labels[Pair] = Labels()
+        self.places: Labels[Pair] = Labels()
+        self.inputs = Labels[tuple[bytes, bytes]]((b"", b""))
+        self.categories: Counter[str] = Counter()
+        self.dropped_ranges = 0
+        self._texts: dict[str, str] = {}
+        self._takers: dict[str, Callable[[list[Event]], None]] = {
+            "kernel": self._take_kernels,
+            "cuda_runtime": self._take_launches,
+            "cuda_driver": self._take_launches,
+            "runtime": self._take_launches,
+            "cpu_op": self._take_operators,
+            "operator": self._take_operators,
+            "user_annotation": self._take_annotations,
+            "gpu_user_annotation": self._take_gpu_annotations,
+            "python_function": self._take_python_functions,
+        }
+
+    def take(self, batch: list[Event]) -> None:
+        """Sort a batch of events in."""
+        by_category: defaultdict[str | None, list[Event]] = defaultdict(list)
+        for event in batch:
+            by_category[event.cat].append(event)
+        for category, events in by_category.items():
+            if category is None:
+                continue
+            self.categories[category] += len(events)
+            taker = self._takers.get(category.lower())
+            if taker is not None:
+                taker(events)
+
+    def _take_kernels(self, events: list[Event]) -> None:
+        events, starts, durations = _extents(events)
+        kernels = self.kernels
+        arguments = [event.args or _NO_ARGUMENTS for event in events]
+        places = [
+            (
+                event.pid if args.device is None else args.device,
+                event.tid if args.stream is None else args.stream,
+            )
+            for event, args in zip(events, arguments, strict=True)
+        ]
+        kernels.names += self._interned(events)
+        kernels.places.extend(self.places.of(places))
+        kernels.start_us.extend(starts)
+        kernels.duration_us.extend(durations)
+        kernels.correlation.extend(_identifiers([args.correlation for args in arguments]))
+        kernels.external.extend(_external(arguments))
+
+    def _take_launches(self, events: list[Event]) -> None:
+        events, starts, _ = _extents(events)
+        launches = self.launches
+        arguments = [event.args or _NO_ARGUMENTS for event in events]
+        rows = range(len(launches), len(launches) + len(events))
+        correlations = _identifiers([args.correlation for args in arguments])
+        launches.of_correlation.update(zip(correlations, rows, strict=True))
+        launches.of_correlation.pop(NO_IDENTIFIER, None)
+        launches.names += self._interned(events)
+        launches.start_us.extend(starts)
+        launches.external.extend(_external(arguments))
+        launches.threads.extend(self.threads.of([(event.pid, event.tid) for event in events]))
+
+    def _take_operators(self, events: list[Event]) -> None:
+        steps, events = _split_steps(events)  # a category of its own only since 2022
+        self.steps += steps
+        operators = self.operators
+        kept = self._take_ranges(operators.ranges, events)
+        self.dropped_ranges += len(events) - len(kept)
+        arguments = [event.args or _NO_ARGUMENTS for event in kept]
+        operators.external.extend(_identifiers([args.external for args in arguments]))
+        operators.sequence.extend(_identifiers([args.sequence for args in arguments]))
+        operators.forward_thread.extend(_identifiers([args.forward_thread for args in arguments]))
+        if all(args.shapes is _NOT_RECORDED for args in arguments):
+            operators.inputs.extend([0] * len(arguments))
+        else:
+            inputs = [(bytes(args.shapes), bytes(args.dtypes)) for args in arguments]
+            operators.inputs.extend(self.inputs.of(inputs))
+
+    def _take_annotations(self, events: list[Event]) -> None:
+        steps, others = _split_steps(events)
+        self.steps += steps
+        self._take_ranges(self.annotations, others)
+
+    def _take_gpu_annotations(self, events: list[Event]) -> None:
+        self.gpu_steps += _split_steps(events)[0]
+
+    def _take_python_functions(self, events: list[Event]) -> None:
+        modules = [event for event in events if event.name.startswith(_MODULE_PREFIX)]
+        for event in modules:
+            event.name = event.name.removeprefix(_MODULE_PREFIX)
+        self._take_ranges(self.modules, modules)
+
+    def _take_ranges(self, ranges: Ranges, events: list[Event]) -> list[Event]:
+        """Append ranges, as many as the limit leaves room for, and give those."""
+        kept, starts, durations = _extents(events[: max(0, _limits.MAX_LINKED_RANGES - len(ranges))])
+        ranges.names += self._interned(kept)
+        ranges.start_us.extend(starts)
+        ranges.end_us.extend(map(add, starts, durations))
+        ranges.threads.extend(self.threads.of([(event.pid, event.tid) for event in kept]))
+        return kept
+
+    def _interned(self, events: list[Event]) -> list[str]:
+        intern = self._texts.setdefault
+        return [intern(event.name, event.name) for event in events]
+
+
+_NO_ARGUMENTS = Arguments()
+
+
+def _extents(events: list[Event]) -> tuple[list[Event], array[float], array[float]]:
+    """Keep the events that have a beginning and a duration; give these as columns, in microseconds."""
+    try:
+        return events, array("d", [event.ts for event in events]), array("d", [event.dur for event in events])  # type: ignore[list-item]
+    except TypeError:  # a time is text, or absent: seen in traces that other programs have rewritten
+        times = [(microseconds(event.ts), microseconds(event.dur)) for event in events]
+    starts, durations, kept = array("d"), array("d"), list[Event]()
+    for event, (start, duration) in zip(events, times, strict=True):
+        if start is not None and duration is not None:
+            starts.append(start)
+            durations.append(duration)
+            kept.append(event)
+    return kept, starts, durations
+
+
+def _split_steps(events: list[Event]) -> tuple[list[Extent], list[Event]]:
+    marked = [event for event in events if event.name.startswith("ProfilerStep")]
+    if not marked:
+        return [], events
+    steps: list[Extent] = []
+    for event in marked:
+        found = _STEP.fullmatch(event.name)
+        start, duration = microseconds(event.ts), microseconds(event.dur)
+        if found and start is not None and duration is not None:
+            steps.append((start, start + duration, int(found[1])))
+    return steps, [event for event in events if not event.name.startswith("ProfilerStep")]
+
+
+def _external(arguments: list[Arguments]) -> Iterable[int]:
+    return _identifiers(
+        [args.external_2021 if args.external == NO_IDENTIFIER else args.external for args in arguments]
+    )
+
+
+def _identifiers(values: list[Identifier]) -> Iterable[int]:
+    try:
+        return array("q", values)  # type: ignore[arg-type]
+    except (TypeError, OverflowError):  # one is text, absent, or no identifier at all
+        return [_identifier(value) for value in values]
+
+
+def _identifier(value: Identifier) -> int:
+    number = whole_number(value)
+    return number if number is not None and 0 <= number < 2**63 else NO_IDENTIFIER

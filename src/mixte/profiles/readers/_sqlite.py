@@ -1,0 +1,192 @@
+"""A profiler's SQLite file, opened for reading only and never trusted."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from mixte._errors import ProfileError
+from mixte.profiles import _limits
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from mixte.profiles.readers._source import Source
+
+Row = tuple[int | float | str | bytes | None, ...]
+
+_CHUNK_ROWS = 20_000
+
+
+@final
+class Database:
+    """An open database.
+
+    Attributes:
+        tables: Names of its tables; views are left out, they could hold anything.
+        damage: A sentence for each table that could not be read to its end.
+    """
+
+    def __init__(self, source: Source, connection: sqlite3.Connection) -> None:
+        self._source = source
+        self._connection = connection
+        self._columns: dict[str, frozenset[str]] = {}
+        self.damage: list[str] = []
+        self.tables = frozenset(
+            str(name) for (name,) in self._execute("SELECT name FROM sqlite_master WHERE type = 'table'", ())
+        )
+
+    @classmethod
+    @contextmanager
+    def of(cls, source: Source) -> Generator[Database]:
+        """Open the database in a file, which may be gzip.
+
+        Raises:
+            ProfileError: It is damaged so that nothing can be read.
+        """
+        with _unpacked(source) as path:
+            # "immutable" keeps SQLite from writing a journal beside a file that may be on a read-only disk.
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            try:
+                connection.text_factory = _text
+                connection.execute("PRAGMA trusted_schema = OFF")
+                yield cls(source, connection)
+            except sqlite3.DatabaseError as error:
+                raise ProfileError(
+                    f"{source.path} is a damaged SQLite file ({error}). Export the profile again."
+                ) from error
+            finally:
+                connection.close()
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Give the names of a table's columns; none if there is no such table."""
+        if table not in self._columns:
+            found = self._execute(f"PRAGMA table_info({_quoted(table)})", ()) if table in self.tables else []
+            self._columns[table] = frozenset(str(row[1]) for row in found)
+        return self._columns[table]
+
+    def rows(self, table: str, columns: tuple[str, ...], *, where: str = "1") -> list[Row]:
+        """Give some columns of all rows; a column that the table lacks is None throughout.
+
+        Args:
+            table: The table; without it there are no rows.
+            columns: Their names.
+            where: A condition in SQL, written by a reader, never taken from a file.
+        """
+        if table not in self.tables:
+            return []
+        try:
+            return self._execute(
+                f"SELECT {self._select(table, columns)} FROM {_quoted(table)} WHERE {where}",  # noqa: S608 - quoted
+                (),
+            )
+        except sqlite3.DatabaseError as error:
+            self.damage.append(f"the table {table} is damaged ({error})")
+            return []
+
+    def count(self, table: str) -> int:
+        """Give the number of rows; 0 if there is no such table."""
+        if table not in self.tables:
+            return 0
+        try:
+            found = self._execute(f"SELECT count(*) FROM {_quoted(table)}", ())  # noqa: S608 - quoted
+            return _whole(found[0][0])
+        except sqlite3.DatabaseError:
+            return 0
+
+    def sums(self, table: str, keys: tuple[str, ...]) -> dict[Row, tuple[int, int]]:
+        """Count the rows of a table of activities and add up ``end - start``, grouped by some columns.
+
+        A damaged table gives what stands before the damage. Grouping piece by piece is faster than all at once
+        (its sorting stays in the cache), and tells progress.
+
+        Args:
+            table: A table with the columns ``start`` and ``end`` in nanoseconds.
+            keys: The columns to group by.
+
+        Returns:
+            For each group how many rows it has, and the sum.
+        """
+        groups: dict[Row, tuple[int, int]] = {}
+        select = self._select(table, keys)
+        by = ", ".join(str(position + 1) for position in range(len(keys)))
+        query = (
+            f"SELECT {select}, count(*), total(end - start) FROM {_quoted(table)} "  # noqa: S608 - quoted
+            f"WHERE rowid > ? AND rowid <= ? AND end >= start GROUP BY {by}"
+        )
+        piece_end = (
+            f"SELECT max(r) FROM (SELECT rowid AS r FROM {_quoted(table)} "  # noqa: S608 - quoted
+            "WHERE rowid > ? ORDER BY r LIMIT ?)"
+        )
+        total = self.count(table)
+        done, last = 0, -(2**63)
+        try:
+            while True:
+                end = self._execute(piece_end, (last, _CHUNK_ROWS))[0][0]
+                if end is None:
+                    break
+                for *key, rows, time_ns in self._execute(query, (last, end)):
+                    before = groups.get(tuple(key), (0, 0))
+                    groups[tuple(key)] = (before[0] + _whole(rows), before[1] + _whole(time_ns))
+                last = _whole(end)
+                done += _CHUNK_ROWS
+                self._source.report_fraction(done / total if total else 1.0)
+        except sqlite3.DatabaseError as error:
+            self.damage.append(f"the table {table} is damaged after {done} rows ({error})")
+        return groups
+
+    def strings(self, table: str, key: str, value: str) -> dict[int, str]:
+        """Give a table of numbered strings."""
+        return {
+            number: text
+            for number, text in self.rows(table, (key, value))
+            if isinstance(number, int) and isinstance(text, str)
+        }
+
+    def _select(self, table: str, columns: tuple[str, ...]) -> str:
+        present = self.columns(table)
+        return ", ".join(_quoted(column) if column in present else "NULL" for column in columns)
+
+    def _execute(self, query: str, values: tuple[int | float | str | bytes | None, ...]) -> list[Row]:
+        return self._connection.execute(query, values).fetchall()
+
+
+def whole(value: object) -> int | None:
+    """Give a value of a row if it is a whole number."""
+    return value if isinstance(value, int) else None
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace")
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextmanager
+def _unpacked(source: Source) -> Generator[Path]:
+    """Give a path to the file itself, or to an unpacked copy that is deleted afterwards."""
+    if not source.packed:
+        yield source.path
+        return
+    with tempfile.TemporaryDirectory(prefix="mixte-") as folder:
+        copy = Path(folder) / "profile.sqlite"
+        size_bytes = 0
+        with copy.open("wb") as file:
+            for window in source.windows():
+                size_bytes += len(window)
+                if size_bytes > _limits.MAX_UNPACKED_DATABASE_BYTES:
+                    raise ProfileError(
+                        f"{source.path} unpacks to more than {_limits.MAX_UNPACKED_DATABASE_BYTES // _limits.GIB} "
+                        "GiB. Unpack it yourself and give the database."
+                    )
+                file.write(window)
+        yield copy
