@@ -70,9 +70,9 @@ def main(arguments=None):
 
         stored = {variable.op.name: variable.dtype.base_dtype.name for variable in v1.trainable_variables()}
         computed = {op.name: op.outputs[0].dtype.name for op in graph.get_operations() if op.type == "MatMul"}
-        print("\nstorage: ", ", ".join(f"{name} {dtype}" for name, dtype in stored.items()))
-        print("compute: ", ", ".join(f"{name} {dtype}" for name, dtype in computed.items()))
-        print("logits:  ", logits.dtype.name, "  loss:", loss.dtype.name)
+        print("\nstored in:", *(f"  {dtype}  {name}" for name, dtype in stored.items()), sep="\n")
+        print("computed in:", *(f"  {dtype}  {name}" for name, dtype in computed.items()), sep="\n")
+        print(f"  {logits.dtype.name}  logits\n  {loss.dtype.name}  loss")
 
         # Rows of -1000 throughout are misclassified. The gradient of a weight is the mean of row x error, times
         # the scale: about 1000 x 1 x 128 = 128,000, more than float16's largest number, 65504.
@@ -83,7 +83,8 @@ def main(arguments=None):
         counters = session.run(optimizer.counters)
         unchanged = all(np.array_equal(old, new) for old, new in zip(before, after, strict=True))
         print(f"\nforced overflow: loss {overflow_loss:.6g}, weights {'unchanged' if unchanged else 'CHANGED'}")
-        print("counters:", ", ".join(f"{name} {value}" for name, value in counters.items()))
+        shown = ("steps", "applied", "skipped", "skipped_inf")
+        print("counters:", ", ".join(f"{name} {counters[name]}" for name in shown))
 
     claims = {
         "every loss is finite": bool(np.isfinite(losses).all()),

@@ -40,7 +40,7 @@ def float32_variable_storage(compute_dtype: str = "float16") -> Generator[None]:
         >>> with float32_variable_storage("float16"):
         ...     weights = tf.Variable([[0.5], [0.25]])
         >>> y = tf.constant([[2.0, 4.0]], tf.float16) @ weights
-        >>> y.dtype.name, weights.dtype.name, float(y)
+        >>> y.dtype.name, weights.dtype.name, float(y[0, 0])
         ('float16', 'float32', 2.0)
     """
     name = compute_dtype.name if isinstance(compute_dtype, tf.DType) else compute_dtype

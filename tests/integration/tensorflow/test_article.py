@@ -48,10 +48,11 @@ def test_thirty_losses_are_printed_finite_and_falling() -> None:
 
 def test_storage_compute_and_the_skipped_step_are_shown() -> None:
     shown = finished().stdout
-    assert "weights float32" in shown
-    assert "MatMul float16" in shown
+    assert "float32  fp32_storage/weights" in shown
+    assert "float16  fp32_storage/MatMul" in shown
     assert "weights unchanged" in shown
-    assert "steps 31, applied 30, skipped 1" in shown
+    assert "steps 31, applied 30, skipped 1, skipped_inf 1" in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
 
 
 def test_help_says_what_it_does() -> None:
