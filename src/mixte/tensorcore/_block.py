@@ -38,6 +38,7 @@ _HIGHEST = 120
 _NARROW_FRACTION_BITS = 25
 _NARROW_TERMS = 16
 """Terms whose sum stays in int32: each is below 2**(F + 2) * (1 - 2**-11)**2, for significands of 11 bits."""
+_BIAS = 127  # of the exponent field of a float32
 _NO_FLOOR = -600  # below every exponent that operands and accumulators can have
 
 
@@ -63,8 +64,7 @@ class Scratch:
 
     largest: NDArray[np.int16]
     exponent: NDArray[np.int16]
-    field: NDArray[np.int32]
-    reciprocal: NDArray[np.int32]
+    field: NDArray[np.uint32]
     product: NDArray[np.float32]
     term: NDArray[np.int32]
     terms: NDArray[np.int32]
@@ -77,8 +77,7 @@ class Scratch:
         return cls(
             largest=np.empty(shape, np.int16),
             exponent=np.empty(shape, np.int16),
-            field=np.empty(shape, np.int32),
-            reciprocal=np.empty(shape, np.int32),
+            field=np.empty(shape, np.uint32),
             product=np.empty(shape, np.float32),
             term=np.empty(shape, np.int32),
             terms=np.empty(shape, np.int32),
@@ -89,20 +88,18 @@ class Scratch:
 
 def narrow_block(a: Operand, b: Operand, acc: Accumulator, unit: DotUnit, work: Scratch) -> None:
     """Add one block to the accumulator in place, where ``fits_narrow`` holds."""
-    largest, field, reciprocal = work.largest, work.field, work.reciprocal
+    largest, field, accumulator = work.largest, work.field, work.term.view(np.uint32)
     _largest_product(a, b, work)
     floor = _LOWEST if unit.exponent_floor is None else max(_LOWEST, unit.exponent_floor)
     np.maximum(largest, np.int16(floor), out=largest)
-    # E as the exponent field of a float32. The accumulator's is read off its bits, which say 0 for a zero.
-    np.copyto(field, largest)
-    field += 127
-    np.right_shift(acc.view(np.int32), 23, out=reciprocal)
-    reciprocal &= 0xFF
-    np.maximum(field, reciprocal, out=field)
-    np.subtract(254 + unit.fraction_bits, field, out=reciprocal)
-    reciprocal <<= 23  # now the bits of 2**(F - E)
-    field -= unit.fraction_bits
-    field <<= 23  # and of 2**(E - F)
+    # Bit patterns of float32 numbers, of which only the exponent field is set: 2**E for the products, the
+    # accumulator's (0 for a zero), then 2**(F - E), whose field is twice the bias plus F minus that of 2**E.
+    largest += np.int16(_BIAS)
+    np.copyto(field, largest, casting="unsafe")
+    field <<= np.uint32(23)
+    np.bitwise_and(acc.view(np.uint32), np.uint32(0xFF << 23), out=accumulator)
+    np.maximum(field, accumulator, out=field)
+    np.subtract(np.uint32((2 * _BIAS + unit.fraction_bits) << 23), field, out=field)
     _sum_terms(a, b, acc, work)
     _convert_narrow(work, unit.conversion, acc)
 
@@ -118,7 +115,7 @@ def _largest_product(a: Operand, b: Operand, work: Scratch) -> None:
 def _sum_terms(a: Operand, b: Operand, acc: Accumulator, work: Scratch) -> None:
     """Sum products and accumulator in units of 2**(E - F), each truncated toward zero."""
     product, term, terms, total, wide = work.product, work.term, work.terms, work.total, work.wide
-    reciprocal = work.reciprocal.view(np.float32)
+    reciprocal = work.field.view(np.float32)
     np.multiply(acc, reciprocal, out=product)
     np.trunc(product, out=product)
     np.copyto(total, product)
@@ -136,12 +133,12 @@ def _sum_terms(a: Operand, b: Operand, acc: Accumulator, work: Scratch) -> None:
 
 
 def _convert_narrow(work: Scratch, conversion: Conversion, acc: Accumulator) -> None:
-    """Convert the sum, in units of ``work.field`` as a float32, and write it to the accumulator."""
-    total, wide, unit = work.total, work.wide, work.field.view(np.float32)
+    """Convert the sum, scaled by ``work.field`` as a float32, and write it to the accumulator."""
+    total, wide, reciprocal = work.total, work.wide, work.field.view(np.float32)
     match conversion:
         case "float16_nearest_even":
-            np.copyto(wide, unit)
-            total *= wide
+            np.copyto(wide, reciprocal)
+            total /= wide
             np.copyto(acc, round_to(total, FLOAT16, out=total), casting="unsafe")
             acc += np.float32(0)  # a negative sum that underflows gives +0
         case "float32_toward_zero" | "e8m13_toward_zero":
@@ -149,7 +146,7 @@ def _convert_narrow(work: Scratch, conversion: Conversion, acc: Accumulator) -> 
             bits = total.view(np.int64)
             bits &= np.int64(-1 << (52 - mantissa_bits))
             np.copyto(acc, total, casting="unsafe")
-            acc *= unit
+            acc /= reciprocal  # by a power of two: exact
 
 
 def wide_block(a: Operand, b: Operand, acc: Accumulator, unit: DotUnit) -> None:
