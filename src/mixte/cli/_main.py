@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "run": "run a training script, unchanged, under a precision policy",
     "compare": "run a script under several policies and compare the results",
+    "verify": "check in a profile whether Tensor Cores did the work, and why not",
     "doctor": "what this machine can do, and in which precisions",
 }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
+    from typing import TextIO
 
 _QUIET_S = 2.0
 _INTERVAL_S = 0.5
@@ -20,10 +21,17 @@ class Progress:
     """A line on standard error, from a thread of its own, because a reader may be busy for long in one call.
 
     On a terminal the line is rewritten twice a second; elsewhere, as in a CI log, one is added every ten s.
+
+    Args:
+        path: The file that is read.
+        stream: Where to write; standard error if None.
+        quiet_s: How long to say nothing.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, stream: TextIO | None = None, quiet_s: float = _QUIET_S) -> None:
         self._path = path
+        self._stream = sys.stderr if stream is None else stream
+        self._quiet_s = quiet_s
         self._fraction: float | None = None
         self._started_s = time.monotonic()
         self._done = threading.Event()
@@ -43,20 +51,20 @@ class Progress:
     ) -> None:
         self._done.set()
         self._thread.join()
-        if self._shown and sys.stderr.isatty():
-            print(f"\r{' ' * 79}\r", end="", file=sys.stderr, flush=True)
+        if self._shown and self._stream.isatty():
+            print(f"\r{' ' * 79}\r", end="", file=self._stream, flush=True)
 
     def _watch(self) -> None:
-        if self._done.wait(_QUIET_S):
+        if self._done.wait(self._quiet_s):
             return
-        on_terminal = sys.stderr.isatty()
+        on_terminal = self._stream.isatty()
         while True:
             self._shown = True
             line = self._line()
             print(
                 f"\r{line:<79}" if on_terminal else line,
                 end="" if on_terminal else "\n",
-                file=sys.stderr,
+                file=self._stream,
                 flush=True,
             )
             if self._done.wait(_INTERVAL_S if on_terminal else _LOG_INTERVAL_S):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixte.cli._verify_values import amount, amount_title, fit, percent, short_name, short_type, three, width
+from mixte.cli._verify_values import (
+    amount,
+    amount_title,
+    fit,
+    percent,
+    printable,
+    short_name,
+    short_type,
+    three,
+    width,
+)
 from mixte.profiles._rules import Verdict
 from mixte.profiles._totals import KernelTotal, kernel_totals
 
@@ -20,7 +30,7 @@ _VERDICTS = {
     Verdict.UNKNOWN: "unknown",
     Verdict.NOT_MATMUL: "-",
 }
-_BEFORE_NAME = 43  # columns of the kernel table in front of the name
+_BEFORE_NAME = 44  # columns of the kernel table in front of the name
 
 
 def group_table(by: str, groups: Sequence[Group], weight: Weight, *, top: int) -> str:
@@ -80,7 +90,8 @@ def _kernel_lines(total: KernelTotal, weight: Weight) -> list[str]:
     lines = [line + short_name(total.name, room)]
     if total.op is not None:
         lines.append(
-            " " * _BEFORE_NAME + fit(f"in {total.op_shapes[0] if total.op_shapes else total.op}", room)
+            " " * _BEFORE_NAME
+            + fit(printable(f"in {total.op_shapes[0] if total.op_shapes else total.op}"), room)
         )
     return lines
 

@@ -6,7 +6,7 @@ import textwrap
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mixte.cli._verify_values import amount, duration, fit, percent, short_name, three, width
+from mixte.cli._verify_values import amount, duration, fit, percent, printable, short_name, three, width
 from mixte.profiles._document import gpus_used
 from mixte.profiles._findings import Finding, find
 from mixte.profiles._hardware import Absent, architecture, compute_capability, tensor_cores, vendor
@@ -44,7 +44,7 @@ def summary(verdict: ProfileVerdict) -> str:
     lines = [str(verdict.profile.path), *_head(verdict), ""]
     shares = verdict.shares
     if shares is None:
-        lines.append(f"No kernels: {verdict.profile.no_kernels_reason or 'the file records none'}.")
+        lines.append(f"No kernels: {printable(verdict.profile.no_kernels_reason or 'the file records none')}.")
         return "\n".join([*lines, *_caveats(verdict)])
     lines += _bars(shares, verdict)
     lines += ["", *_sentences(verdict, shares)]
@@ -125,7 +125,7 @@ def _gpu_line(gpus: Sequence[Gpu]) -> str:
         detail = architecture(gpu)
     else:
         detail = f"compute capability {capability[0]}.{capability[1]}" if capability is not None else None
-    text = name if detail is None or detail == name else f"{name}, {detail}"
+    text = printable(name if detail is None or detail == name else f"{name}, {detail}")
     if isinstance(tensor_cores(gpu), Absent):
         text += ", without Tensor Cores"
     return text if len(gpus) == 1 else f"{len(gpus)} GPUs, the first: {text}"
@@ -175,7 +175,7 @@ def _type_of(row: JudgedKernel) -> str:
 
 
 def _op_or_family(row: JudgedKernel) -> str:
-    return row.kernel.op or row.decision.family
+    return printable(row.kernel.op or row.decision.family)
 
 
 def _by(verdict: ProfileVerdict, key: Callable[[JudgedKernel], str], which: Verdict) -> str:
@@ -213,7 +213,7 @@ def _findings(found: Sequence[Finding], *, title: str = "What stands out") -> li
 def _example(finding: Finding) -> str:
     room = width() - 9
     if finding.ops:
-        return fit(f"in {finding.ops[0]}", room)
+        return fit(printable(f"in {finding.ops[0]}"), room)
     return short_name(finding.kernels[0], room) if finding.kernels else ""
 
 
@@ -222,7 +222,7 @@ def _caveats(verdict: ProfileVerdict) -> list[str]:
     lines = [""] * bool(profile.missing or profile.notes)
     for label, texts in (("partial", profile.missing), ("note", profile.notes)):
         for text in texts:
-            lines += textwrap.wrap(f"{label}: {text}", width(), subsequent_indent="  ")
+            lines += textwrap.wrap(f"{label}: {printable(text)}", width(), subsequent_indent="  ")
     return lines
 
 

@@ -64,7 +64,7 @@ def short_name(name: str, room: int) -> str:
     Return type, argument list and namespaces that tell nothing go first; of a launcher such as
     ``cutlass::Kernel2<...>`` the kernel that it launches stays; what is still too long is cut in the middle.
     """
-    text = _FILLING.sub("", " ".join(name.split()))
+    text = _FILLING.sub("", printable(name))
     if len(text) > room and not text.startswith("_Z"):
         text = _without_arguments(text)
         if launched := _LAUNCHED.fullmatch(text):
@@ -79,6 +79,12 @@ def _without_arguments(text: str) -> str:
             return text[: bracket.start()]
         depth += {"<": 1, ">": -1}.get(bracket[0], 0)
     return text
+
+
+def printable(text: str) -> str:
+    """Write a text from a file in one line, without what could command the terminal."""
+    line = " ".join(text.split()).replace("\N{HORIZONTAL ELLIPSIS}", "..")
+    return line if line.isprintable() else "".join(one if one.isprintable() else "?" for one in line)
 
 
 def fit(text: str, room: int) -> str:
