@@ -56,7 +56,7 @@ ADVICE: dict[str, Advice] = {
         advice="Use float16 with loss scaling on this GPU: `mixte run --policy mixed_float16 SCRIPT`.",
     ),
     "half-on-cuda-cores": Advice(
-        what="is 16-bit data multiplied on CUDA cores by a kernel that computes in float32",
+        what="is 16-bit data multiplied on CUDA cores by a kernel that computes in float32{detail}",
         advice="Typical of grouped or depthwise convolutions, of NCHW layout, of an old cuDNN, or of algorithm "
         "search switched off: use channels last, and torch.backends.cudnn.benchmark = True.",
     ),

@@ -93,9 +93,9 @@ def _code(row: JudgedKernel, *, tf32_in_convolutions: bool) -> str | None:
         case Verdict.CUDA_CORE:
             return _code_of_cuda_core(row, tf32_in_convolutions=tf32_in_convolutions)
         case Verdict.UNKNOWN:
-            if row.decision.rule is None or row.decision.rule == "unnamed":
-                return "cut-names" if parse(row.kernel.name).cut else "unrecognised"
-            return "undecided"
+            if parse(row.kernel.name).cut:
+                return "cut-names"
+            return "unrecognised" if row.decision.rule in {None, "unnamed"} else "undecided"
         case Verdict.NOT_MATMUL:
             return "layout" if row.decision.rule == "layout" else None
 
@@ -178,6 +178,8 @@ def _detail(code: str, rows: list[JudgedKernel], total: int, *, tf32_in_convolut
             return rows[0].decision.contradiction or ""
         case "float32-without-tf32" | "float32" if tf32_in_convolutions_only:
             return "; TF32 is on for convolutions here, not for matmuls (PyTorch's default)"
+        case "half-on-cuda-cores" if rows[0].gpu is None:
+            return " (the file does not name the GPU, which may have no Tensor Cores)"
         case "unaligned" if sizes := _unaligned_sizes(rows):
             return f"; inner sizes such as {', '.join(map(str, sizes))}"
         case "undecided":

@@ -45,7 +45,7 @@ def findings(*names_or_kernels: str | Kernel, gpu: Gpu | None = H100):
         (MI300, "Cijk_Ailk_Bljk_BBS_BH_MT1x4x256_SN_LDSB0", "vector-alu"),
         (H100, "triton_tem_fused_mm_0", "undecided"),
         (H100, "my_kernel", "unrecognised"),
-        (H100, "void cutlass_dev...", "undecided"),
+        (H100, "void cutlass_dev...", "cut-names"),
         (H100, "void some_ker...", "cut-names"),
     ],
 )
@@ -81,6 +81,12 @@ def test_the_ops_inputs_tell_the_type_of_the_data_where_the_name_tells_only_the_
         input_dtypes=("float16", "float16"),
     )
     assert findings(half, gpu=V100)[0].code == "half-on-cuda-cores"
+
+
+def test_half_on_cuda_cores_of_an_unnamed_gpu_admits_that_it_may_have_no_tensor_cores() -> None:
+    name = "maxwell_fp16_sgemm_fp16_128x32_nn"
+    assert "may have no Tensor Cores" in findings(name, gpu=None)[0].what
+    assert "may have no Tensor Cores" not in findings(name, gpu=V100)[0].what
 
 
 def test_bfloat16_before_ampere_is_named_as_such() -> None:
