@@ -1,0 +1,86 @@
+"""Apply an update only if a flag on the device says so, in the way that costs least on each backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixte.keras._framework import BACKEND, in_stateless_scope, keras
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def apply_if(finite: Any, update: Callable[[], object], *, affected: Sequence[Any]) -> None:
+    """Run ``update`` if ``finite`` holds; otherwise ``affected`` keep their values to the last bit.
+
+    Three ways, chosen when the step is traced:
+
+    - A Python branch, where the flag's value is at hand: eager TensorFlow and JAX, and PyTorch, which waits for
+      the device once, as its own GradScaler does.
+    - ``tf.cond``, in a TensorFlow graph that is not compiled: the branch not taken costs nothing.
+    - Selection, under XLA (``jit_compile=True``, and JAX under ``jit``): the update is computed always, and
+      each variable takes its new or its old value. XLA fuses the selection into the update; its conditional
+      copies every variable instead (with three layers of 2048 x 2048 a Keras step took 211 ms, of which 68 ms
+      without the conditional).
+
+    Args:
+        finite: Scalar bool tensor.
+        update: Assigns new values to ``affected`` and to nothing else.
+        affected: The Keras variables that ``update`` may change.
+    """
+    if BACKEND == "torch" or not _is_traced(finite):
+        if bool(finite):
+            update()
+    elif BACKEND == "tensorflow" and not _must_select():
+        import tensorflow as tf
+
+        def run() -> None:
+            update()
+
+        tf.cond(finite, run, lambda: None)
+    else:
+        _select(finite, update, affected)
+
+
+def is_tracer(tensor: Any) -> bool:
+    """Tell whether a value is a JAX tracer: inside ``jit``, ``grad`` or another transformation."""
+    if BACKEND != "jax":
+        return False
+    import jax
+
+    return isinstance(tensor, jax.core.Tracer)
+
+
+def stale_trace(tensor: Any) -> bool:
+    """Tell whether JAX traces this value where a variable's own value would be baked into the program."""
+    return is_tracer(tensor) and not in_stateless_scope()
+
+
+def _is_traced(flag: Any) -> bool:
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return not isinstance(flag, tf.__internal__.EagerTensor)
+    return is_tracer(flag)
+
+
+def _must_select() -> bool:
+    """Tell whether this TensorFlow graph is traced for XLA, or for replicas whose update merges them.
+
+    A distribution strategy cannot have an update that merges the replicas inside a conditional.
+    """
+    import tensorflow as tf
+    from tensorflow.python.ops import control_flow_util  # the only place that knows; not public
+
+    graph = tf.compat.v1.get_default_graph()
+    merges = not tf.__internal__.distribute.strategy_supports_no_merge_call()
+    return merges or bool(control_flow_util.GraphOrParentsInXlaContext(graph))
+
+
+def _select(finite: Any, update: Callable[[], object], affected: Sequence[Any]) -> None:
+    before = [keras.ops.convert_to_tensor(variable) for variable in affected]
+    update()
+    for variable, old in zip(affected, before, strict=True):
+        new = keras.ops.convert_to_tensor(variable)
+        if new is not old:
+            variable.assign(keras.ops.where(finite, new, old))

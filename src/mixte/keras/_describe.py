@@ -1,0 +1,83 @@
+"""Describe the layers of a Keras model as the rules of a policy see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixte.keras._framework import keras
+from mixte.keras._outputs import output_layers
+from mixte.policy import LayerDescription
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def describe_layers(model: Any) -> list[LayerDescription]:
+    """Describe a model and every layer in it, in the order of a walk from the root.
+
+    A layer that is reached on several ways, because it is shared, is described once, at the first.
+
+    Args:
+        model: A ``keras.Model``, or any ``keras.Layer``. Layers that are created only when the model is built
+            are missing before that.
+    """
+    outputs = {id(layer) for layer in output_layers(model)}
+    return list(_walk(model, path="", owner=None, outputs=outputs, seen=set()))
+
+
+def sublayers(layer: Any) -> list[Any]:
+    """Return the layers directly inside a layer, without what only Keras put there."""
+    inner = layer._flatten_layers(include_self=False, recursive=False)  # noqa: SLF001 - `layers` is for models only
+    return [sub for sub in inner if not isinstance(sub, keras.layers.InputLayer)]
+
+
+def explicit_dtype(layer: Any) -> str | None:
+    """Return the name of the dtype policy that the script gave to this layer by ``dtype=``, or None.
+
+    A name was written by a person; a layer that is built by another layer, or read from a file, is handed a
+    policy object or a configuration instead. Known exactly for layers made under ``mixte.keras.use``; of others
+    Keras keeps the constructor's arguments if all of them are plain values.
+    """
+    if hasattr(layer, "_mixte_dtype_argument"):
+        return layer._mixte_dtype_argument  # noqa: SLF001 - ours
+    arguments = getattr(layer, "_auto_config", None)
+    value = getattr(arguments, "config", {}).get("dtype") if arguments is not None else None
+    return value if isinstance(value, str) else None
+
+
+def _walk(
+    layer: Any, *, path: str, owner: LayerDescription | None, outputs: set[int], seen: set[int]
+) -> Iterator[LayerDescription]:
+    if id(layer) in seen:
+        return
+    seen.add(id(layer))
+    description = LayerDescription(
+        path=path,
+        class_names=tuple(
+            base.__name__
+            for base in type(layer).__mro__
+            if issubclass(base, keras.Layer) and base is not object
+        ),
+        is_output=id(layer) in outputs,
+        activation=_activation_name(layer),
+        has_activity_regularizer=getattr(layer, "activity_regularizer", None) is not None,
+        # What Keras's own layers pass on to their parts was not written by the script's author.
+        dtype_set_by_user=explicit_dtype(layer) if owner is None else None,
+        owner=owner,
+        layer=layer,
+    )
+    yield description
+    inner_owner = description if _is_keras_layer(layer) else None
+    for sub in sublayers(layer):
+        name = f"{path}/{sub.name}" if path else sub.name
+        yield from _walk(sub, path=name, owner=inner_owner, outputs=outputs, seen=seen)
+
+
+def _is_keras_layer(layer: Any) -> bool:
+    """Tell whether the layer's own class is Keras's, and not a model: its sublayers then implement it."""
+    return not isinstance(layer, keras.Model) and type(layer).__module__.partition(".")[0] == "keras"
+
+
+def _activation_name(layer: Any) -> str | None:
+    activation = getattr(layer, "activation", None)
+    return getattr(activation, "__name__", None) if callable(activation) else None

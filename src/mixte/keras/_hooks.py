@@ -1,0 +1,103 @@
+"""Put mixte into the few places of Keras that every training passes, once per process.
+
+Patching is what lets a script stay as it is. It is done only on the explicit acts ``mixte.keras.use`` and
+``mixte run``, changes nothing for models that were not made under a policy, and touches five public names.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from mixte.keras._framework import BaseOptimizer, keras
+from mixte.keras._governor import GOVERNOR
+
+_INSTALLED: list[bool] = []
+
+
+def install() -> None:
+    """Patch Keras, if that has not been done in this process."""
+    if _INSTALLED:
+        return
+    _INSTALLED.append(True)
+    _patch_layer_init()
+    _patch_layer_call()
+    _patch_model_new()
+    _patch_compile()
+    _patch_optimizer_apply()
+
+
+def _patch_layer_init() -> None:
+    """Keep what the script gave as ``dtype=``: Keras itself turns it into a policy object at once."""
+    original = keras.Layer.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        dtype = kwargs.get("dtype")
+        object.__setattr__(self, "_mixte_dtype_argument", dtype if isinstance(dtype, str) else None)
+
+    keras.Layer.__init__ = init
+
+
+def _patch_layer_call() -> None:
+    original = keras.Layer.__call__
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self, keras.Model) and GOVERNOR.is_pending(self):
+            symbolic = any(isinstance(x, keras.KerasTensor) for x in keras.tree.flatten((args, kwargs)))
+            if not symbolic:
+                GOVERNOR.build_then_govern(self, args, kwargs, original)
+            result = original(self, *args, **kwargs)
+            if GOVERNOR.is_pending(self):
+                GOVERNOR.govern(self)
+            return result
+        return original(self, *args, **kwargs)
+
+    keras.Layer.__call__ = call
+
+
+def _patch_model_new() -> None:
+    original = keras.Model.__new__
+
+    @functools.wraps(original)
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        model = original(cls, *args, **kwargs)
+        GOVERNOR.model_made(model)
+        return model
+
+    keras.Model.__new__ = staticmethod(new)
+
+
+def _patch_compile() -> None:
+    original = keras.Model.compile
+
+    @functools.wraps(original)
+    def compile_model(self: Any, optimizer: Any = "rmsprop", *args: Any, **kwargs: Any) -> Any:
+        # A script that says auto_scale_loss=False has decided for itself.
+        if kwargs.get("auto_scale_loss", True):
+            optimizer = GOVERNOR.wrap_optimizer(self, optimizer)
+        result = original(self, optimizer, *args, **kwargs)
+        GOVERNOR.govern(self)
+        return result
+
+    keras.Model.compile = compile_model
+
+
+def _patch_optimizer_apply() -> None:
+    """See every update that no loss scaler makes; what is compiled is seen once, when it is traced."""
+    original = BaseOptimizer.apply
+    checked = "_mixte_checked"
+
+    @functools.wraps(original)
+    def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        if not getattr(self, checked, False):
+            object.__setattr__(self, checked, True)
+            owner = getattr(self, "_mixte_wrapped_by", None)
+            if owner is None or owner() is None:
+                trainable_variables = None if trainable_variables is None else list(trainable_variables)
+                GOVERNOR.check_optimizer(self, trainable_variables or self._trainable_variables)
+        return original(self, grads, trainable_variables)
+
+    BaseOptimizer.apply = apply

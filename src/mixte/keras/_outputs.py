@@ -1,0 +1,103 @@
+"""Find the layers whose values are a model's outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mixte.keras._framework import keras
+
+
+def output_layers(model: Any) -> list[Any]:
+    """Return the layers that produce a model's outputs; none where that cannot be told.
+
+    In a functional or sequential model, the graph tells. Where an output comes from an operation that is no
+    layer (``keras.ops.add(a, b)``), the layers that feed it count. In a model that is an output layer itself,
+    its own output layers count too. A subclassed model is traced once, on symbolic tensors of the shapes that
+    it was built with; it has to be built.
+    """
+    found: list[Any] = []
+    for layer in _direct_output_layers(model):
+        found.append(layer)
+        if isinstance(layer, keras.Model):
+            found += output_layers(layer)
+    return found
+
+
+def _direct_output_layers(model: Any) -> list[Any]:
+    if not isinstance(model, keras.Model):
+        return []
+    functional = getattr(model, "_functional", None) if isinstance(model, keras.Sequential) else model
+    if functional is not None and hasattr(functional, "_operations"):
+        return _producers(functional)
+    if isinstance(model, keras.Sequential):
+        return list(model.layers[-1:])
+    return _traced_output_layers(model) if model.built else []
+
+
+def _producers(functional: Any) -> list[Any]:
+    inputs = {id(tensor) for tensor in keras.tree.flatten(functional.inputs)}
+    pending = list(keras.tree.flatten(functional.outputs))
+    layers: list[Any] = []
+    seen: set[int] = set()
+    while pending:
+        tensor = pending.pop()
+        if id(tensor) in seen or id(tensor) in inputs:
+            continue
+        seen.add(id(tensor))
+        operation, node_index, _ = tensor._keras_history  # noqa: SLF001 - the documented way to walk a graph
+        if isinstance(operation, keras.Layer):
+            layers.append(operation)
+        else:
+            node = operation._inbound_nodes[node_index]  # noqa: SLF001 - as above
+            pending += node.input_tensors
+    return layers
+
+
+def _traced_output_layers(model: Any) -> list[Any]:
+    """Call a subclassed model on symbolic tensors and see which layers return what it returns."""
+    shapes = getattr(model, "_build_shapes_dict", None) or {}
+    arguments = [_symbolic(shape) for shape in shapes.values()]
+    if not arguments or any(argument is None for argument in arguments):
+        return []
+    returned: list[tuple[Any, Any]] = []
+    found: list[Any] = []
+    layers = [layer for layer in model._flatten_layers(include_self=False)]  # noqa: SLF001, C416
+
+    def call(*values: Any) -> Any:
+        result = model.call(*values)
+        tensors = keras.tree.flatten(result)
+        found.extend(layer for layer, value in returned if any(value is tensor for tensor in tensors))
+        return result
+
+    for layer in layers:
+        object.__setattr__(layer, "call", _listening(layer, layer.call, returned))
+    try:
+        keras.backend.compute_output_spec(call, *arguments)
+    except Exception:  # noqa: BLE001 - a user's model may refuse symbolic tensors in any way: then it is unknown
+        return []
+    finally:
+        for layer in layers:
+            object.__delattr__(layer, "call")
+    return found
+
+
+def _listening(layer: Any, call: Any, returned: list[tuple[Any, Any]]) -> Any:
+    def listen(*args: Any, **kwargs: Any) -> Any:
+        result = call(*args, **kwargs)
+        returned.extend((layer, tensor) for tensor in keras.tree.flatten(result))
+        return result
+
+    return listen
+
+
+def _symbolic(shape: Any) -> Any:
+    """Return symbolic tensors for a shape, or for a structure of shapes; None if it holds anything else."""
+    if isinstance(shape, (tuple, list)) and all(size is None or isinstance(size, int) for size in shape):
+        return keras.KerasTensor(tuple(shape), dtype="float32")
+    if isinstance(shape, dict):
+        inner = {key: _symbolic(value) for key, value in shape.items()}
+        return None if any(value is None for value in inner.values()) else inner
+    if isinstance(shape, (tuple, list)) and shape:
+        items = [_symbolic(value) for value in shape]
+        return None if any(item is None for item in items) else items
+    return None

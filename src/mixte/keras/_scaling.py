@@ -1,0 +1,64 @@
+"""Decide whether a model's optimizer must scale the loss, and wrap it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixte.keras._framework import keras
+from mixte.keras._optimizer import LossScaleOptimizer
+from mixte.scaling import DynamicScale, FixedScale, LossScaleLaw, parse_law
+
+if TYPE_CHECKING:
+    from mixte.policy import Policy
+
+
+def computes_in(model: Any, dtype: str) -> bool:
+    """Tell whether any layer of a model computes in a dtype: decided from the layers, not from a policy's name.
+
+    Keras compares the name of the model's own policy, and so misses a policy map, a policy per layer and a
+    global float16.
+    """
+    return any(
+        layer.compute_dtype == dtype
+        for layer in model._flatten_layers()  # noqa: SLF001 - `layers` are the direct ones only
+        if not isinstance(layer, keras.layers.InputLayer)
+    )
+
+
+def with_loss_scaling(
+    optimizer: Any, model: Any, policy: Policy | None, *, law: LossScaleLaw | str | float | None = None
+) -> Any:
+    """Return the optimizer, wrapped if gradients flow through a 16-bit dtype and nobody wrapped it yet.
+
+    Through float16 the loss is scaled. Through bfloat16, which has float32's range, it is not: the wrapper then
+    only checks and counts, since a non-finite gradient would otherwise be applied in silence.
+
+    Args:
+        optimizer: A Keras optimizer.
+        model: The model it trains. Layers that are not made yet count as the policy's default.
+        policy: The policy in force, or None.
+        law: The law that the user chose; by default the policy's, then the inner optimizer's own fixed factor,
+            then ``DynamicScale()``.
+    """
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return optimizer
+    default = None if policy is None else policy.default.compute_dtype
+    float16 = default == "float16" or computes_in(model, "float16")
+    chosen = law if law is not None else _law_of(policy)
+    if float16:
+        if chosen is None and optimizer.loss_scale_factor is None:
+            chosen = DynamicScale()
+        return LossScaleOptimizer(optimizer, chosen)
+    if chosen is not None:
+        return LossScaleOptimizer(optimizer, chosen)
+    if default == "bfloat16" or computes_in(model, "bfloat16"):
+        return LossScaleOptimizer(optimizer, None if optimizer.loss_scale_factor else FixedScale(1.0))
+    return optimizer
+
+
+def _law_of(policy: Policy | None) -> LossScaleLaw | None:
+    if policy is None or policy.loss_scale is None:
+        return None
+    spec = policy.loss_scale
+    parameters = ",".join(f"{name}={value}" for name, value in spec.parameters)
+    return parse_law(f"{spec.law}:{parameters}" if parameters else spec.law)

@@ -1,0 +1,200 @@
+"""Unscale gradients in float32, and see in one pass whether any value is NaN or infinite, and the largest.
+
+The magnitudes of float32 numbers order as the integers of their bits without the sign, with infinity above
+every finite number and NaN above infinity. So one integer maximum per gradient tells all three (IEEE 754-2019,
+section 3.4), on every backend alike: a floating-point maximum need not carry a NaN on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixte._errors import LossScaleError
+from mixte.keras._framework import BACKEND, keras
+from mixte.scaling import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAGNITUDE = 0x7FFFFFFF
+_INFINITY = 0x7F800000
+_FLOAT16_MIN_NORMAL = 2.0**-14
+
+# Below this many elements, gradients are joined before they are looked at: two hundred small ones then cost a
+# few operations, not hundreds. Larger ones would cost more to copy than an operation costs to start.
+_SMALL_ELEMENTS = 1 << 14
+
+
+def survey(gradients: Sequence[Any], *, scale: Any, loss_finite: Any, needs: frozenset[str]) -> Observation:
+    """Look at unscaled gradients once.
+
+    Args:
+        gradients: Tensors; of a sparse one only its values are read; None is passed over.
+        scale: The scale that multiplied the loss; read only where ``needs`` asks for the underflow.
+        loss_finite: Scalar bool tensor, or None where the loss is not known.
+        needs: The costly fields of ``Observation`` that the law reads.
+
+    Raises:
+        LossScaleError: If all gradients are None.
+    """
+    values = [_values(gradient) for gradient in gradients if gradient is not None]
+    if not values:
+        raise LossScaleError(
+            f"all {len(gradients)} gradients are None: the loss does not depend on any of the variables. Compute "
+            "it from the model's output, inside the gradient tape or the differentiated function, and check "
+            "that the optimizer was given the variables of that model."
+        )
+    largest_bits = _largest_magnitude_bits(values)
+    ops = keras.ops
+    gradients_finite = largest_bits < _INFINITY
+    known = ops.convert_to_tensor(True) if loss_finite is None else loss_finite
+    fraction = _underflow_fraction(values, scale) if "underflow_fraction" in needs else None
+    return Observation(
+        finite=ops.logical_and(gradients_finite, known),
+        has_nan=largest_bits > _INFINITY,
+        loss_finite=known,
+        largest_gradient=_as_float32(largest_bits),
+        underflow_fraction=ops.cast(0.0, "float32") if fraction is None else fraction,
+    )
+
+
+def unscale(gradients: Sequence[Any], scale: Any, *, untouched: Sequence[bool]) -> list[Any]:
+    """Divide gradients by the scale, in float32 at least. None stays None; sparse ones stay sparse.
+
+    Divided, not multiplied by a reciprocal: that of 2**127 is subnormal, and many kernels take it as 0.
+
+    Args:
+        gradients: What differentiating the scaled loss gave.
+        scale: float32 scalar tensor.
+        untouched: For each gradient, whether it is no derivative but the new value of a float8 scale, which
+            Keras hands on as a gradient.
+    """
+    if BACKEND == "torch":
+        return _unscale_torch(gradients, scale, untouched)
+    return [
+        gradient if gradient is None or untouched[index] else _divided(gradient, scale)
+        for index, gradient in enumerate(gradients)
+    ]
+
+
+def _divided(gradient: Any, scale: Any) -> Any:
+    if _is_indexed_slices(gradient):
+        values = _divided(gradient.values, scale)
+        return type(gradient)(values, gradient.indices, gradient.dense_shape)
+    wide = _wide(keras.backend.standardize_dtype(gradient.dtype))
+    return keras.ops.divide(keras.ops.cast(gradient, wide), keras.ops.cast(scale, wide))
+
+
+def _unscale_torch(gradients: Sequence[Any], scale: Any, untouched: Sequence[bool]) -> list[Any]:
+    import torch
+
+    result = list(gradients)
+    places = [i for i, g in enumerate(gradients) if g is not None and not untouched[i] and not g.is_sparse]
+    wide = [
+        g if g.dtype in (torch.float32, torch.float64) else g.float() for g in (gradients[i] for i in places)
+    ]
+    with torch.no_grad():
+        if wide:
+            divided = torch._foreach_div(wide, scale.to(wide[0].device))  # noqa: SLF001 - PyTorch's optimizers use it
+            for place, value in zip(places, divided, strict=True):
+                result[place] = value
+        for place, gradient in enumerate(gradients):
+            if gradient is not None and gradient.is_sparse and not untouched[place]:
+                # A float16 sum over repeated rows may overflow: coalesce in float32.
+                result[place] = (gradient.float().coalesce()) / scale
+    return result
+
+
+def _wide(dtype: str) -> str:
+    return "float64" if dtype == "float64" else "float32"
+
+
+def _is_indexed_slices(gradient: Any) -> bool:
+    return BACKEND == "tensorflow" and type(gradient).__name__ == "IndexedSlices"
+
+
+def _values(gradient: Any) -> Any:
+    """Return the stored values of a sparse gradient, or the gradient itself; float64 clipped to float32."""
+    if _is_indexed_slices(gradient):
+        gradient = gradient.values
+    elif BACKEND == "torch" and gradient.is_sparse:
+        gradient = gradient.coalesce().values()
+    if keras.backend.standardize_dtype(gradient.dtype) == "float64":
+        limit = 3.4028234663852886e38  # the largest float32: a larger float64 is no overflow
+        within = keras.ops.clip(gradient, -limit, limit)
+        gradient = keras.ops.where(keras.ops.isfinite(gradient), within, gradient)
+    return keras.ops.cast(gradient, "float32")
+
+
+def _largest_magnitude_bits(values: list[Any]) -> Any:
+    if BACKEND == "torch":
+        return _largest_magnitude_bits_torch(values)
+    groups = _join_small(values)
+    maxima = [keras.ops.max(_magnitude_bits(group)) for group in groups]
+    return maxima[0] if len(maxima) == 1 else keras.ops.max(keras.ops.stack(maxima))
+
+
+def _largest_magnitude_bits_torch(values: list[Any]) -> Any:
+    import torch
+
+    # The infinity norm of PyTorch carries NaN on, and one call takes all the gradients.
+    with torch.no_grad():
+        norms = torch._foreach_norm([v for v in values if v.numel()], float("inf"))  # noqa: SLF001 - as above
+        if not norms:
+            return torch.tensor(0, dtype=torch.int32)
+        return torch.stack(list(norms)).amax().view(torch.int32) & _MAGNITUDE
+
+
+def _magnitude_bits(values: Any) -> Any:
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.bitwise.bitwise_and(tf.bitcast(values, tf.int32), _MAGNITUDE)
+    from jax import lax, numpy as jnp
+
+    return lax.bitcast_convert_type(values, jnp.int32) & _MAGNITUDE
+
+
+def _as_float32(bits: Any) -> Any:
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.bitcast(bits, tf.float32)
+    if BACKEND == "torch":
+        import torch
+
+        return bits.view(torch.float32)
+    from jax import lax, numpy as jnp
+
+    return lax.bitcast_convert_type(bits, jnp.float32)
+
+
+def _join_small(values: list[Any]) -> list[Any]:
+    """Return the large tensors as they are, and one vector of all the small ones, with a leading zero."""
+    ops = keras.ops
+    small = [value for value in values if _is_small(value)]
+    large = [value for value in values if not _is_small(value)]
+    # The zero keeps the maximum defined where every gradient is empty.
+    joined = ops.concatenate([ops.zeros((1,), "float32"), *(ops.reshape(value, (-1,)) for value in small)])
+    return [joined, *large]
+
+
+def _is_small(value: Any) -> bool:
+    elements = 1
+    for size in value.shape:
+        if size is None:  # the values of a sparse gradient, whose number is known only when it runs
+            return True
+        elements *= size
+    return elements <= _SMALL_ELEMENTS
+
+
+def _underflow_fraction(values: list[Any], scale: Any) -> Any:
+    """Return the share of the non-zero values that are below float16's normal numbers once scaled."""
+    ops = keras.ops
+    magnitudes = [ops.abs(value) for value in values]
+    small = [
+        ops.sum(ops.cast(ops.logical_and(m > 0, m * scale < _FLOAT16_MIN_NORMAL), "float32"))
+        for m in magnitudes
+    ]
+    non_zero = [ops.sum(ops.cast(m > 0, "float32")) for m in magnitudes]
+    return sum(small[1:], small[0]) / ops.maximum(sum(non_zero[1:], non_zero[0]), 1.0)
