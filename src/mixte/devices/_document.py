@@ -127,6 +127,7 @@ def _framework(framework: Framework) -> Json:
         "distribution": framework.distribution,
         "version": framework.version,
         "build": _build(framework.build),
+        "also_installed": list(framework.also_installed),
     }
 
 
@@ -151,6 +152,7 @@ def _build(build: Build) -> Json:
 
 def _judged(device: Device | Cpu) -> Json:
     described: Json = _described_cpu(device) if isinstance(device, Cpu) else _described(device)
+    described["recommendation"] = recommend_precision([device])._asdict()
     described["capabilities"] = [
         {
             "subject": one.subject,

@@ -120,8 +120,8 @@ def _check(name: str, run: RunCommand, environment: Mapping[str, str], timeout_s
         case Finished(exit_code=exit_code, stderr=stderr):
             last = stderr.strip().rpartition("\n")[2] or f"it ended with exit code {exit_code}"
             return FrameworkFails(framework=name, reason=last)
-        case TimedOut():
-            return FrameworkFails(framework=name, reason=f"it did not answer within {timeout_s:.0f} s")
+        case TimedOut(timeout_s=limit_s):
+            return FrameworkFails(framework=name, reason=f"it did not answer within {limit_s:.0f} s")
         case NotFound(reason=reason):
             return FrameworkFails(framework=name, reason=f"Python could not be started: {reason}")
 

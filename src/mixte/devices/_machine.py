@@ -57,7 +57,10 @@ class Machine:
 
     @property
     def visible_gpus(self) -> tuple[LocalGpu, ...]:
-        """The GPUs that CUDA_VISIBLE_DEVICES leaves to programs started from here."""
+        """The GPUs that CUDA_VISIBLE_DEVICES leaves to programs started from here.
+
+        Its numbers are taken in the driver's order (CUDA_DEVICE_ORDER=PCI_BUS_ID).
+        """
         named = self.cuda_visible_devices
         if named is None:
             return self.gpus

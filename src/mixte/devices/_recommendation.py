@@ -21,7 +21,7 @@ class Recommendation(NamedTuple):
 
     Attributes:
         policy_name: ``"mixed_bfloat16"``, ``"mixed_float16"`` or ``"float32"``.
-        reason: Why, in one sentence without a full stop.
+        reason: Why, without a full stop at the end.
     """
 
     policy_name: str
@@ -59,12 +59,26 @@ def recommend_precision(devices: Sequence[Device | Cpu] | None = None) -> Recomm
         return Recommendation("mixed_bfloat16", f"{_where(considered)}: {bfloat16[0].reason}")
     if _all_fast(float16):
         obstacle = _first_obstacle(bfloat16)
-        return Recommendation(
-            "mixed_float16", f"{_where(considered)}: {float16[0].reason}. Not mixed_bfloat16: {obstacle.reason}"
-        )
-    obstacle = _first_obstacle(float16)
-    device = considered[float16.index(obstacle)]
-    return Recommendation("float32", f"mixed_float16 would not gain on {_label(device)}: {obstacle.reason}")
+        held_back = _no_gain(considered[bfloat16.index(obstacle)], obstacle)
+        return Recommendation("mixed_float16", f"{_where(considered)}: {float16[0].reason}. {held_back}")
+    return Recommendation("float32", _why_float32(considered, float16, bfloat16))
+
+
+def _why_float32(
+    devices: Sequence[Device | Cpu], float16: Sequence[Capability], bfloat16: Sequence[Capability]
+) -> str:
+    """Name what keeps each policy back, the second only where it adds something."""
+    obstacle, other = _first_obstacle(float16), _first_obstacle(bfloat16)
+    reason = _no_gain(devices[float16.index(obstacle)], obstacle)
+    same_device = float16.index(obstacle) == bfloat16.index(other)
+    if same_device and (other.verdict is not Verdict.UNKNOWN or other.reason == obstacle.reason):
+        return reason
+    return f"{reason}. {_no_gain(devices[bfloat16.index(other)], other)}"
+
+
+def _no_gain(device: Device | Cpu, capability: Capability) -> str:
+    known = "is not known to gain" if capability.verdict is Verdict.UNKNOWN else "does not pay"
+    return f"On {_label(device)}, {capability.subject} {known}: {capability.reason}"
 
 
 def _of(device: Device | Cpu, policy: PolicyName) -> Capability:
