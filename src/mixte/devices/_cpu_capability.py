@@ -29,10 +29,7 @@ if TYPE_CHECKING:
     from mixte.devices._cpu import Cpu
 
 _MEASURE = "Measure it: mixte compare."
-_EMULATE = (
-    "Train in float32, or test float16 with `mixte run --emulate volta`, which rounds to float16 and multiplies "
-    "in float32."
-)
+_ELSEWHERE = "Train in float32, or in mixed_float16 on a GPU with Tensor Cores."
 
 
 def cpu_precisions(cpu: Cpu) -> tuple[Capability, ...]:
@@ -104,7 +101,7 @@ def _mixed_float16(cpu: Cpu) -> Capability:
             verdict=Verdict.SLOW,
             reason="in spite of avx512_fp16 a small CNN trained about 30 (PyTorch) and 200 (TensorFlow) times slower "
             "than in float32, on JAX 1.2 times",
-            advice=_EMULATE,
+            advice=_ELSEWHERE,
         )
     if flags or cpu.flags is None:
         return Capability(
@@ -118,7 +115,7 @@ def _mixed_float16(cpu: Cpu) -> Capability:
         verdict=Verdict.SLOW,
         reason="no float16 arithmetic: a small CNN trained 5 to 13 (TensorFlow) and 19 (PyTorch) times slower than "
         "in float32",
-        advice=_EMULATE,
+        advice=_ELSEWHERE,
     )
 
 

@@ -1,7 +1,8 @@
 """Which NVIDIA GPUs have Tensor Cores, and since when which operand types.
 
 Sources: NVIDIA CUDA C++ Programming Guide, "Compute Capabilities"; for the exceptions at 7.5, the reviews of the
-chip TU116 (TechPowerUp, GTX 1660 Ti, February 2019), which has float16 vector units in their place.
+chip TU116 (TechPowerUp, GTX 1660 Ti, February 2019), which has float16 vector units in their place. Which other
+boards hold TU116 or TU117 (MX450, MX550, T400 to T1200, T2000, CMP 30HX) is general knowledge.
 """
 
 from __future__ import annotations
