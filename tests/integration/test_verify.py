@@ -16,7 +16,9 @@ import pytest
 
 from mixte.cli import main
 from mixte.cli._verify_progress import Progress
-from mixte.profiles import judge, read_profile
+from mixte.cli._verify_tables import kernel_table
+from mixte.cli._verify_text import summary
+from mixte.profiles import Kernel, Profile, judge, read_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -314,6 +316,24 @@ def test_steps_of_a_file_without_marks_are_an_error(
 ) -> None:
     assert verify(profile_of("handmade/nsys_h100_kern_sum.csv"), "--steps", "0:5") == 2
     assert "marks no steps" in capsys.readouterr().err
+
+
+def test_a_name_from_a_file_cannot_command_the_terminal() -> None:
+    rows = (
+        Kernel(name="gemm\x1b[2J\x07_kernel", count=1, duration_ns=10, op="op\x1b[31m"),
+        Kernel(name="relu_kernel", count=1, duration_ns=10, op="relu\x9b2J"),
+    )
+    verdict = judge(Profile(format="kineto", path=Path("t"), kernels=rows, notes=("a\x1bnote",)))
+    output = "\n".join([summary(verdict), kernel_table(verdict, top=0, titled=False)])
+    assert output.replace("\n", "").isprintable()
+
+
+def test_kernels_that_take_no_time_have_no_shares() -> None:
+    verdict = judge(
+        Profile(format="kineto", path=Path("t"), kernels=(Kernel(name="x", count=1, duration_ns=0),))
+    )
+    assert verdict.shares is None
+    assert "take no time" in summary(verdict)
 
 
 def run(*arguments: str, stdin: bytes = b"", code: str | None = None) -> subprocess.CompletedProcess[bytes]:

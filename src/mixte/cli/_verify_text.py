@@ -44,7 +44,7 @@ def summary(verdict: ProfileVerdict) -> str:
     lines = [str(verdict.profile.path), *_head(verdict), ""]
     shares = verdict.shares
     if shares is None:
-        lines.append(f"No kernels: {printable(verdict.profile.no_kernels_reason or 'the file records none')}.")
+        lines.append(_why_no_shares(verdict))
         return "\n".join([*lines, *_caveats(verdict)])
     lines += _bars(shares, verdict)
     lines += ["", *_sentences(verdict, shares)]
@@ -94,6 +94,12 @@ _LABELS = (
     ("no matrix work", "not_matmul"),
 )
 _AMD_LABELS = {"Tensor Cores": "matrix cores", "CUDA cores": "vector ALU"}
+
+
+def _why_no_shares(verdict: ProfileVerdict) -> str:
+    if verdict.kernels:
+        return f"No shares: the {len(verdict.kernels)} kernels of the file take no time."
+    return f"No kernels: {printable(verdict.profile.no_kernels_reason or 'the file records none')}."
 
 
 def _head(verdict: ProfileVerdict) -> list[str]:

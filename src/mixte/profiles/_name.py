@@ -18,6 +18,9 @@ _LAUNCHERS = re.compile(
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::|^unnamed>::|_global__n_\w*?::")
 _ANONYMOUS_MARKS = ("anonymous", "unnamed", "_global_")  # a quick look before the expression
 _MANGLED_START = re.compile(r"_ZN?[KVr]*")
+# The longest real name at hand has 5123 characters; what follows the limit is data gone astray, and expressions
+# take time by the square of its length.
+_MAX_LENGTH = 8192
 _SAYING_NOTHING = frozenset({"kernel", "run", "forward", "backward", "impl", "operator", "main", "device"})
 _CUT = ("...", "\N{HORIZONTAL ELLIPSIS}")
 
@@ -48,7 +51,8 @@ def parse(name: str) -> KernelName:
         name: As a profiler wrote it: demangled, mangled or cut.
     """
     text = _without_hip_suffix(name.strip())
-    cut = text.endswith(_CUT)
+    cut = text.endswith(_CUT) or len(text) > _MAX_LENGTH
+    text = text[:_MAX_LENGTH]
     whole = text.lower()
     subject = _mangled_subject(text).lower() if text.startswith("_Z") else _plain_subject(whole)
     return KernelName(whole=whole, subject=subject, function=_function(subject), cut=cut)

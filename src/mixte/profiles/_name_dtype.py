@@ -82,7 +82,7 @@ def _xmma(name: str) -> Types:
     """`xmma_<op>_<AC>_<XY>_<Z>`: X multiplies, Y accumulates; a first-layer kernel has its operands in AC."""
     if match := re.search(rf"first_layer_({_TYPE})", name):
         return spell(match[1]), None
-    match = re.search(rf"xmma_[a-z_0-9]*?_(?:{_TYPE})+_({_TYPE})({_TYPE})?", name)
+    match = re.search(rf"xmma_[a-z_0-9]{{0,80}}?_(?:{_TYPE})+_({_TYPE})({_TYPE})?", name)
     if match is None:
         return _anywhere(name)
     return spell(match[1]), spell(match[2]) if match[2] else None

@@ -247,3 +247,21 @@ def test_no_rule_is_the_name_of_one_kernel() -> None:
     # A word longer than 28 characters, or one with tile sizes in it, would be a kernel's name and not a fact.
     words = [word for rule in rule_table().rules for word in rule.words]
     assert [word for word in words if len(word) > 28 or re.search(r"\d{2,}x\d{2,}", word)] == []
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "xmma_" * 12_000,
+        "fp8_" * 15_000,
+        "Cijk_Ailk_Bljk_" * 4_000,
+        "f(" + "long*, " * 10_000 + "x",
+        "_ZN" + "1a" * 30_000,
+        "<" * 60_000,
+        "attention_" * 6_000,
+    ],
+    ids=lambda name: name[:12],
+)
+def test_names_made_to_stall_an_expression_are_decided_all_the_same(name: str) -> None:
+    assert classify(name).verdict in set(Verdict)
