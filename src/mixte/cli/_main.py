@@ -26,6 +26,7 @@ COMMANDS = {
     "compare": "run a script under several policies and compare the results",
     "verify": "check in a profile whether Tensor Cores did the work, and why not",
     "doctor": "what this machine can do, and in which precisions",
+    "formats": "range and precision of the number formats; what a number becomes",
 }
 
 

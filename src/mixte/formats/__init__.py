@@ -21,6 +21,10 @@ from mixte.formats._block import (
 from mixte.formats._codes import decode as decode, encode as encode, is_member as is_member
 from mixte.formats._float import FloatFormat as FloatFormat, Specials as Specials
 from mixte.formats._modes import Overflow as Overflow, Rounding as Rounding, Subnormals as Subnormals
+from mixte.formats._ranges import (
+    MagnitudeRanges as MagnitudeRanges,
+    magnitude_ranges as magnitude_ranges,
+)
 from mixte.formats._scalar import round_scalar as round_scalar
 from mixte.formats._table import (
     BFLOAT16 as BFLOAT16,

@@ -103,9 +103,8 @@ def decode(codes: ArrayLike, fmt: FloatFormat | str) -> NDArray[np.float32]:
     field = (wide >> fmt.mantissa_bits) & (2**fmt.exponent_bits - 1)
     subnormal = (field == 0) & fmt.has_zero
     significand = mantissa + np.where(subnormal, 0, 2**fmt.mantissa_bits)
-    values = np.ldexp(
-        significand.astype(np.float64), np.where(subnormal, 1, field) - fmt.bias - fmt.mantissa_bits
-    )
+    exponent = np.where(subnormal, 1, field) - fmt.bias - fmt.mantissa_bits
+    values = np.asarray(np.ldexp(significand.astype(np.float64), exponent))
     if fmt.has_infinity:
         values[field == 2**fmt.exponent_bits - 1] = np.inf
     if fmt.is_signed:

@@ -79,5 +79,10 @@ def test_code_that_is_none_is_refused(codes):
         decode(codes, "float8_e5m2")
 
 
+def test_a_single_code_and_a_single_value_are_taken():
+    assert decode(0xC000, "float16") == -2.0
+    assert encode(-2.0, "float16") == 0xC000
+
+
 def test_no_code_decodes_to_no_value():
     assert decode(np.array([], np.uint8), "float8_e5m2").shape == (0,)
