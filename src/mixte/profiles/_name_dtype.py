@@ -97,6 +97,24 @@ def _nvjet(name: str) -> Types:
     return (letters.get(match[1]), letters.get(match[2])) if match else (None, None)
 
 
+def _mma(name: str) -> Types:
+    """Instruction families: imma is integer, dmma float64, `hmma_fp32_traits` float16 with a float32 sum."""
+    if re.search(r"(?<![a-z])imma", name):
+        return "int8", "int32"
+    if re.search(r"(?<![a-z])dmma", name):
+        return "float64", "float64"
+    found = _operand(name)
+    if found[0] is None and (match := re.search(r"hmma_fp(16|32)_traits", name)):
+        return "float16", f"float{match[1]}"
+    return found
+
+
+def _operand(name: str) -> Types:
+    """The first type in the name that NVIDIA's Tensor Cores multiply: float32 can only be the sum."""
+    found = _anywhere(name)
+    return (None, None) if found[0] == "float32" else found
+
+
 def _tensile(name: str) -> Types:
     """`Cijk_A.._B.._<types>_`, the operand's letter first: B bfloat16, H float16, S float32, D float64."""
     match = re.search(r"cijk_a[a-z]+_b[a-z]+_(i8|f8|b8|4xi8|[bhsd])", name)
@@ -172,7 +190,9 @@ READERS: dict[str, Callable[[str], Types]] = {
     "ck": _ck,
     "complex": _complex,
     "first-type": _first_type,
+    "mma": _mma,
     "nvjet": _nvjet,
+    "operand": _operand,
     "shape-tag": _shape_tag,
     "simt": _simt,
     "tensile": _tensile,

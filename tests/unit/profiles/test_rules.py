@@ -143,6 +143,11 @@ def test_a_kernel_that_uses_matrix_instructions_is_never_called_a_no(name: str) 
         "void cudnn::cnn::conv2d_grouped_direct_kernel<false, true, false, float, float, float>()",
         "void gemvNSP_kernel<__half, __half, __half, float, 1, 32, 4, 1024, cublasGemvParams<x>>()",
         "Cijk_Ailk_Bljk_SB_MT64x64x8_SE_APM1_AF0EM1_AF1EM1_K1",
+        "void implicit_convolve_dgemm<int=128, int=5, int=7, int=3, int=3, int=5, int=1, bool=0, bool=1>(int, int)",
+        "volta_zgemm_32x32_nt",
+        "void fft1d_r2c_32<double, double, double2, bool=1, bool=0>(double2*, double const *, int, int3)",
+        "convolve_common_engine_float_NHWC<__nv_bfloat16, __nv_bfloat16, 128, 5, 5, 3, 3, 3, 1, true, false>",
+        "_5x_cudnn_ampere_scudnn_128x32_relu_interior_nn_v1",
         "miopenSp3AsmConv_v30_3_1_gfx9_fp16_dot2_edc_dilation2",
         "fmha_cutlassF_f16_aligned_64x64_rf_sm50(PyTorchMemEffAttention::AttentionKernel<cutlass::half_t>)",
     ],
@@ -164,6 +169,7 @@ def test_a_kernel_on_cuda_cores_is_never_called_a_yes(name: str) -> None:
         "gemm_fusion_dot_12",
         "__triton_gemm_dot.4",
         "cudnn_generated_fort_native_conv_sm80_64x64",
+        "cudnn_generated_fort_native_sm80_convFwd_pointwise_pointwise_pointwise",
         "__myl_MulAddResTraMov_0x1234",
         "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>)",
         "nvjet_sss_128x128_32x4_2x1_v_bz_TNT",
@@ -194,6 +200,10 @@ def test_a_name_that_cannot_tell_stays_unknown(name: str) -> None:
         "input_multiply_reduce_fusion_3",
         "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
         "turing_fill_kernel",
+        "void cudnn::detail::lrnForward_evenC<(int)5, float, float>(cudnn::detail::LrnForwardParams<T2, T3>)",
+        "void alignment_kernel<float2, float2, 1, false, 6, 4, 4>(cublasTransposeParams<float2>, float2 const*)",
+        "void float2half_rn_kernel<float>(int, const T1 *, __half *)",
+        "void tensorflow::functor::ApplyAdamKernel<float>(int, float*, float*, float*, float const*)",
     ],
 )
 def test_a_kernel_without_matrix_work_is_set_aside_whatever_words_its_name_holds(name: str) -> None:
@@ -213,6 +223,13 @@ def test_a_kernel_without_matrix_work_is_set_aside_whatever_words_its_name_holds
         ("maxwell_fp16_sgemm_fp16_128x32_nn", "float16", "float32"),
         ("bmm_Bfloat16_E4m3E4m3_Fp32_t128x8x128_s7_sm100f", "float8_e4m3fn", "float32"),
         ("void cutlass_cudnn_infer::Kernel<cutlass_tensorop_s1...", None, None),
+        (
+            "void xmma_cudnn::gemm::kernel<xmma_cudnn::dgrad::X<xmma_cudnn::Ampere_hmma_fp32_traits>>",
+            "float16",
+            "float32",
+        ),
+        ("void xmma_new::gemm::kernel<xmma_new::X<xmma_new::Turing_imma_int8_int32_traits>>", "int8", "int32"),
+        ("Volta_hmma_implicit_gemm_fprop_fp32_nhwc_128x128x64x1_1x3x3x0x1", None, None),
     ],
 )
 def test_operand_and_accumulator_types_are_read_by_the_scheme_of_the_name(
