@@ -151,33 +151,44 @@ def _convert_narrow(work: Scratch, conversion: Conversion, acc: Accumulator) -> 
 
 def wide_block(a: Operand, b: Operand, acc: Accumulator, unit: DotUnit) -> None:
     """Add one block to the accumulator in place, for any operands."""
-    products = [left.astype(np.float64) * right for left, right in zip(a.values, b.values, strict=True)]
-    terms = [_total(products[k : k + unit.group]) for k in range(0, len(products), unit.group)]
-    largest = _accumulator_exponent(acc)
-    for term, left, right in zip(terms, a.exponents, b.exponents, strict=True):
-        np.maximum(largest, np.where(term == 0, ABSENT, left + right), out=largest)
+    terms = _wide_terms(a, b, unit.group)
+    exponents = [left + right for left, right in zip(a.exponents, b.exponents, strict=True)]
+    if unit.group > 1:  # the sum of a group can be zero although its scales are not
+        pairs = zip(terms, exponents, strict=True)
+        exponents = [np.where(term == 0, np.int16(ABSENT), exponent) for term, exponent in pairs]
+    largest = exponents[0]
+    for exponent in exponents[1:]:
+        np.maximum(largest, exponent, out=largest)
     floor = _NO_FLOOR if unit.exponent_floor is None else unit.exponent_floor
-    np.maximum(largest, floor, out=largest)
-    reciprocal = _power_of_two(unit.fraction_bits - largest)
+    aligned = np.maximum(np.maximum(largest, np.int16(floor)), _accumulator_exponent(acc)).astype(np.int64)
+    reciprocal = _power_of_two(unit.fraction_bits - aligned)
     total = np.trunc(acc * reciprocal)
     for term in terms:
-        total += np.trunc(term * reciprocal)
-    total *= _power_of_two(largest - unit.fraction_bits)
+        np.multiply(term, reciprocal, out=term)
+        total += np.trunc(term, out=term)
+    total *= _power_of_two(aligned - unit.fraction_bits)
     acc[...] = _convert_wide(total, unit.conversion)
 
 
-def _total(products: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The exact sum: in a group all products are multiples of one power of two, few bits above it."""
-    total = products[0]
-    for product in products[1:]:
-        total = total + product
-    return total
+def _wide_terms(a: Operand, b: Operand, group: int) -> list[NDArray[np.float64]]:
+    """The terms of a block: products, or exact sums of a group of products.
+
+    In a group all products are multiples of one power of two, few bits above it: float64 adds them exactly.
+    """
+    terms: list[NDArray[np.float64]] = []
+    for k, (left, right) in enumerate(zip(a.values, b.values, strict=True)):
+        product = np.multiply(left, right, dtype=np.float64)
+        if k % group:
+            terms[-1] += product
+        else:
+            terms.append(product)
+    return terms
 
 
-def _accumulator_exponent(acc: Accumulator) -> NDArray[np.int64]:
+def _accumulator_exponent(acc: Accumulator) -> NDArray[np.int16]:
     """The exponent of the accumulator read as float32, that of a subnormal being -126; ABSENT for zero."""
-    field = (acc.view(np.int32) >> 23) & 0xFF
-    return np.where(acc == 0, ABSENT, np.maximum(field - 127, FLOAT32.emin)).astype(np.int64)
+    field = ((acc.view(np.int32) >> 23) & 0xFF).astype(np.int16)
+    return np.where(acc == 0, np.int16(ABSENT), np.maximum(field - np.int16(_BIAS), np.int16(FLOAT32.emin)))
 
 
 def _power_of_two(exponent: NDArray[np.int64]) -> NDArray[np.float64]:

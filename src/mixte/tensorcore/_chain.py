@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mixte.tensorcore._unit import DotUnit
 
 _NARROW_TILE = 32768  # outputs: some 1.2 MiB of buffers, for a second-level cache of 1 to 2 MiB
-_WIDE_TILE = 2048  # outputs: one float64 array for each product of a block
+_WIDE_TILE = 8192  # outputs: one float64 array for each product of a block
 _LONGEST_ROW = 1024
 _PAIRED = 32  # products that the two float16 instructions of a float8 mma.sync share out
 
