@@ -48,7 +48,11 @@ def group_table(by: str, groups: Sequence[Group], weight: Weight, *, top: int) -
         f"{by:<{room}}{'of all':>8}{amount_title(weight):>11}{'Tensor':>9}{'CUDA':>9}{'unknown':>9}{'rest':>8}"
     )
     shown = groups[:top] if top else groups
-    lines = ["", head, *(_group_line(group, total, weight, room) for group in shown)]
+    label = short_name if by == "kernel" else _label
+    lines = ["", head]
+    for group in shown:
+        text = "(not recorded)" if group.label is None else label(group.label, room - 1)
+        lines.append(_group_line(group, text, total, weight))
     left = [group.weight / total for group in groups[len(shown) :]]
     return "\n".join([*lines, *_left_out(left)])
 
@@ -71,8 +75,12 @@ def kernel_table(verdict: ProfileVerdict, *, top: int, titled: bool) -> str:
     return "\n".join([*lines, *_left_out([total.share for total in totals[len(shown) :]])])
 
 
-def _group_line(group: Group, total: int, weight: Weight, room: int) -> str:
-    label = short_name(group.label if group.label is not None else "not recorded", room - 1)
+def _label(text: str, room: int) -> str:
+    return fit(printable(text), room)
+
+
+def _group_line(group: Group, label: str, total: int, weight: Weight) -> str:
+    room = width() - 54
     columns = "".join(f"{percent(share):>9}" for share in three(group.shares))
     return (
         f"{label:<{room}}{percent(group.weight / total):>8}{amount(group.weight, weight):>11}{columns}"

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 _MIN_WIDTH, _MAX_WIDTH = 60, 160
 _FILLING = re.compile(r"^void |\(anonymous namespace\)::|<unnamed>::|at::native::")
-_LAUNCHED = re.compile(r"cutlass\w*::(?:Kernel2?|device_kernel)<(\w[^<>]*)>")
+_LAUNCHED = re.compile(
+    r"(?:cutlass\w*::(?:Kernel2?|device_kernel)|ck_tile::kentry)<(?:[\w:]+_t, )?(?:\d+, )*(\w[\w:]*)"
+)
 _BRACKETS = re.compile(r"[<>(]")
 _SHORT_TYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
@@ -67,7 +69,7 @@ def short_name(name: str, room: int) -> str:
     text = _FILLING.sub("", printable(name))
     if len(text) > room and not text.startswith("_Z"):
         text = _without_arguments(text)
-        if launched := _LAUNCHED.fullmatch(text):
+        if launched := _LAUNCHED.match(text):
             text = launched[1]
     return fit(text, room) or "(no name)"
 
