@@ -111,6 +111,8 @@ def _check_matrix(ndim: int, side: int) -> None:
 
 def _members(x: ArrayLike, fmt: FloatFormat, side: int, rounding: Rounding | None) -> NDArray[np.float32]:
     array = np.asarray(x)
+    if rounding == "stochastic":
+        raise InputError("operands are not rounded stochastically here: use mixte.formats.round_to first.")
     if rounding is None and fmt.name == "tf32":
         # The instruction reads float32 registers and ignores the lowest 13 bits.
         return np.asarray(round_to(round_to(array, "float32"), fmt, rounding="toward_zero"), np.float32)

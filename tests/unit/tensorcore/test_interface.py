@@ -116,6 +116,8 @@ def test_what_no_recording_covers_says_so():
         ({"arch": "ampere", "input": ("float16", "bfloat16")}, "float16 by bfloat16: use one format"),
         ({"arch": "volta", "instruction": "wgmma"}, "no instruction 'wgmma' for float16.*It has: mma"),
         ({"arch": "volta", "threads": 0}, "threads must be at least 1"),
+        ({"arch": "volta", "rounding": "stochastic"}, "not rounded stochastically here.*round_to first"),
+        ({"arch": "volta", "rounding": "up"}, "unknown rounding 'up'"),
     ],
 )
 def test_what_the_hardware_lacks_is_refused_with_what_it_has(arguments, message):
