@@ -9,6 +9,7 @@ from mixte._errors import (
     LossScaleError as LossScaleError,
     MissingFrameworkError as MissingFrameworkError,
     MixteError as MixteError,
+    MixteWarning as MixteWarning,
     PolicyError as PolicyError,
     ProfileError as ProfileError,
     RecordError as RecordError,

@@ -10,6 +10,10 @@ class MixteError(Exception):
     """
 
 
+class MixteWarning(UserWarning):
+    """Something that trains, but not as it should: says what and what to do. ``mixte run`` records it."""
+
+
 class InputError(MixteError, ValueError):
     """A value, name, file or option that mixte cannot work with."""
 

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from mixte._errors import PolicyError
+from mixte._errors import MixteWarning, PolicyError
 from mixte.keras._describe import describe_layers
 from mixte.keras._framework import keras
 from mixte.keras._scaling import with_loss_scaling
@@ -130,7 +130,7 @@ def as_policy(policy: Policy | str) -> Policy:
 def warn_unmatched(applied: AppliedPolicy) -> None:
     """Warn of every rule that selected no layer."""
     for text in applied.warnings:
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(text, category=MixteWarning, stacklevel=3)
 
 
 def _changes(decision: Decision) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixte.keras._framework import BACKEND, in_stateless_scope, keras
+from mixte.keras._framework import BACKEND, keras
+from mixte.keras._tracing import is_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def apply_if(finite: Any, update: Callable[[], object], *, affected: Sequence[Any]) -> None:
+def apply_if(finite: Any, update: Callable[[], object], *, affected: Callable[[], Sequence[Any]]) -> None:
     """Run ``update`` if ``finite`` holds; otherwise ``affected`` keep their values to the last bit.
 
     Three ways, chosen when the step is traced:
@@ -26,7 +27,7 @@ def apply_if(finite: Any, update: Callable[[], object], *, affected: Sequence[An
     Args:
         finite: Scalar bool tensor.
         update: Assigns new values to ``affected`` and to nothing else.
-        affected: The Keras variables that ``update`` may change.
+        affected: Returns the variables that ``update`` may change. Asked only where the update is selected.
     """
     if BACKEND == "torch" or not _is_traced(finite):
         if bool(finite):
@@ -39,21 +40,7 @@ def apply_if(finite: Any, update: Callable[[], object], *, affected: Sequence[An
 
         tf.cond(finite, run, lambda: None)
     else:
-        _select(finite, update, affected)
-
-
-def is_tracer(tensor: Any) -> bool:
-    """Tell whether a value is a JAX tracer: inside ``jit``, ``grad`` or another transformation."""
-    if BACKEND != "jax":
-        return False
-    import jax
-
-    return isinstance(tensor, jax.core.Tracer)
-
-
-def stale_trace(tensor: Any) -> bool:
-    """Tell whether JAX traces this value where a variable's own value would be baked into the program."""
-    return is_tracer(tensor) and not in_stateless_scope()
+        _select(finite, update, affected())
 
 
 def _is_traced(flag: Any) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
+from mixte._errors import MixteWarning
 from mixte.keras._apply import AppliedPolicy, apply_before_compilation, as_policy, warn_unmatched
 from mixte.keras._framework import keras
 from mixte.keras._scaling import computes_in, with_loss_scaling
@@ -147,6 +148,7 @@ class Governor:
                     f"float16 (policy {name}), without loss scaling: small gradients become zero. Wrap it: "
                     f"mixte.keras.LossScaleOptimizer({type(optimizer).__name__}(...)), and take the gradients of "
                     "optimizer.scale_loss(loss).",
+                    category=MixteWarning,
                     stacklevel=4,
                 )
                 return

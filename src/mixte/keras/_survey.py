@@ -28,6 +28,9 @@ _SMALL_ELEMENTS = 1 << 14
 def survey(gradients: Sequence[Any], *, scale: Any, loss_finite: Any, needs: frozenset[str]) -> Observation:
     """Look at unscaled gradients once.
 
+    The step is good if they are finite. A loss that is not (a float16 sum that overflowed, say) may well have
+    true, finite gradients; where they are not, it tells the cause.
+
     Args:
         gradients: Tensors; of a sparse one only its values are read; None is passed over.
         scale: The scale that multiplied the loss; read only where ``needs`` asks for the underflow.
@@ -46,13 +49,11 @@ def survey(gradients: Sequence[Any], *, scale: Any, loss_finite: Any, needs: fro
         )
     largest_bits = _largest_magnitude_bits(values)
     ops = keras.ops
-    gradients_finite = largest_bits < _INFINITY
-    known = ops.convert_to_tensor(True) if loss_finite is None else loss_finite
     fraction = _underflow_fraction(values, scale) if "underflow_fraction" in needs else None
     return Observation(
-        finite=ops.logical_and(gradients_finite, known),
+        finite=largest_bits < _INFINITY,
         has_nan=largest_bits > _INFINITY,
-        loss_finite=known,
+        loss_finite=ops.convert_to_tensor(True) if loss_finite is None else loss_finite,
         largest_gradient=_as_float32(largest_bits),
         underflow_fraction=ops.cast(0.0, "float32") if fraction is None else fraction,
     )
