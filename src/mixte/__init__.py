@@ -1,8 +1,13 @@
 """Mixed-precision training that can be trusted.
 
-``import mixte`` loads no framework. ``mixte.keras`` and ``mixte.tensorflow`` are imported on first use, and
-need the framework that they are named after.
+``import mixte`` loads no framework, and little else: the names below are imported when they are first used.
+``mixte.keras`` and ``mixte.tensorflow`` need the framework that they are named after.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from mixte._errors import (
     InputError as InputError,
@@ -15,3 +20,67 @@ from mixte._errors import (
     RecordError as RecordError,
 )
 from mixte._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from mixte import (
+        compare as compare,
+        devices as devices,
+        formats as formats,
+        keras as keras,
+        policy as policy,
+        profiles as profiles,
+        records as records,
+        report as report,
+        scaling as scaling,
+        tensorcore as tensorcore,
+        tensorflow as tensorflow,
+    )
+    from mixte.policy import (
+        ByActivation as ByActivation,
+        ByClass as ByClass,
+        ByPath as ByPath,
+        ByPredicate as ByPredicate,
+        Outputs as Outputs,
+        Policy as Policy,
+        Precision as Precision,
+        Rule as Rule,
+    )
+    from mixte.scaling import DynamicScale as DynamicScale, FixedScale as FixedScale
+
+_PACKAGES = (
+    "compare",
+    "devices",
+    "formats",
+    "keras",
+    "policy",
+    "profiles",
+    "records",
+    "report",
+    "scaling",
+    "tensorcore",
+    "tensorflow",
+)
+_NAMES = {
+    "ByActivation": "policy",
+    "ByClass": "policy",
+    "ByPath": "policy",
+    "ByPredicate": "policy",
+    "DynamicScale": "scaling",
+    "FixedScale": "scaling",
+    "Outputs": "policy",
+    "Policy": "policy",
+    "Precision": "policy",
+    "Rule": "policy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"mixte.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"mixte.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'mixte' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PACKAGES, *_NAMES])
