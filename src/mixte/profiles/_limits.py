@@ -24,7 +24,7 @@ MAX_EXPANSION = 250
 Real traces expand 10 to 35 times; gzip's own ceiling, reached by a run of equal bytes, is 1032.
 """
 
-EXPANSION_GRACE_BYTES = 64 * MIB
+EXPANSION_GRACE_BYTES = 16 * MIB
 """Up to this unpacked size the expansion does not matter: so much does no harm."""
 
 MAX_LINE_BYTES = 4 * MIB
@@ -40,13 +40,19 @@ MAX_LINKED_LAUNCHES = 300_000
 """With more kernel launches, an Nsight Systems file is summed up without looking for the NVTX range of each."""
 
 MAX_LINKED_RANGES = 3_000_000
-"""With more CPU operators or NVTX ranges than this, kernels are summed up without naming their operators."""
+"""Beyond this number of kernels, CPU operators or NVTX ranges, kernels are summed up without naming operators."""
 
 MAX_ROWS = 1_000_000
 """So many different kernel rows fill about a GiB; further ones are counted as missing."""
 
-MAX_FILES = 4096
-"""A directory or pattern that gives more profiles is refused: more ranks than any one comparison needs."""
+MAX_ENTRIES = 2_000_000
+"""A plane of an XPlane file may describe so many lines and kinds of events; real ones describe thousands."""
+
+MAX_DAMAGED = 10_000
+"""A part of a file with more damaged entries is given up."""
+
+MAX_MODULE_BYTES = 128 * MIB
+"""A larger HLO module is not searched for data types."""
 
 MAX_UNPACKED_DATABASE_BYTES = 4 * GIB
 """A packed SQLite file is unpacked to the disk for temporary files, up to this size."""

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mixte._errors import ProfileError
-from mixte.profiles.readers._source import Source
+from mixte.profiles.readers._source import Source, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,8 +82,24 @@ def _one_of(signatures: Iterable[tuple[Format, str]]) -> re.Pattern[str]:
 
 _DECISIVE_LINE = _one_of(_DECISIVE)
 _FAMILY_LINE = _one_of(_FAMILY)
-# Lines of nvprof and ncu that begin a table may carry their prefix; no signature begins with anything else.
-_WITHOUT_SIGNATURE = re.compile(r"\s*[a-z0-9]")
+# Every signature holds one of these: a piece of text without any is passed over at once.
+_KEYWORDS = tuple(
+    word.encode()
+    for word in (
+        *(
+            "Kernel",
+            "Process ID",
+            ", Context ",
+            "Time",
+            "Start",
+            "Invocations",
+            "Self CPU",
+            "Report",
+            "Iterations",
+        ),
+        *("System Config", "==", "Processing [", "SKIPPED: ", "Executing '", " ** ", "Generating CUDA"),
+    )
+)
 
 
 def recognise(path: Path) -> Format | None:
@@ -166,15 +182,16 @@ def _json_format(source: Source) -> Format | None:
 def _text_format(source: Source) -> Format | None:
     family: Format | None = None
     try:
-        for line in source.lines():
-            if not line or (_WITHOUT_SIGNATURE.match(line) and ", Context " not in line):
+        for block in source.blocks():
+            if not any(word in block for word in _KEYWORDS):
                 continue
-            found = _DECISIVE_LINE.match(line)
-            if found:
-                return _name(found)
-            if family is None:
-                found = _FAMILY_LINE.match(line)
-                family = _name(found) if found else None
+            for line in lines_of(block):
+                found = _DECISIVE_LINE.match(line)
+                if found:
+                    return _name(found)
+                if family is None:
+                    found = _FAMILY_LINE.match(line)
+                    family = _name(found) if found else None
     except ProfileError:  # a line without end: no text
         return family
     return family

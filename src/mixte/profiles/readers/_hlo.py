@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from mixte.profiles import _limits
 from mixte.profiles.readers._wire import BYTES, Field, WireError, fields, packed_varints, signed, text
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class HloModules:
 
     def _look_up(self, key: _Key, op: str) -> Operation:
         place = self._places.get(key)
-        if place is None:
+        if place is None or place.end - place.begin > _limits.MAX_MODULE_BYTES:
             return _UNKNOWN
         if key not in self._modules:
             self._modules[key] = {}

@@ -78,6 +78,7 @@ def read(source: Source) -> Profile:
 
 def _add_kernels(rows: Rows, collection: Collection, links: Links) -> None:
     kernels, operators = collection.kernels, collection.operators
+    rows.overflow += collection.dropped_kernels
     sums: dict[tuple[str, int, int | None, str | None, str | None, int], list[float]] = {}
     for index, duration_us in enumerate(kernels.duration_us):
         operator = links.operators[index]
@@ -106,6 +107,10 @@ def _add_kernels(rows: Rows, collection: Collection, links: Links) -> None:
         )
         if count:
             rows.add(launch, count=int(count), duration_ns=duration_us * 1000)
+    for (name, place), (number, duration_us) in collection.unlinked.items():
+        device, stream = places[place]
+        launch = Launch(name.strip(), whole_number(device), whole_number(stream))
+        rows.add(launch, count=number, duration_ns=duration_us * 1000)
 
 
 def tensor_inputs(shapes: bytes, dtypes: bytes) -> tuple[Shapes, Dtypes]:
@@ -184,8 +189,8 @@ def _why_no_kernels(collection: Collection, surrounding: _Surroundings) -> str:
         return "the GPU did nothing but copy and set memory"
     if categories & {"cuda_runtime", "cuda_driver", "runtime"}:
         return "the file holds calls to the GPU's runtime but no kernels: record ProfilerActivity.CUDA"
-    if categories & {"cpu_op", "operator"}:
-        return "the file holds CPU operators only"
+    if categories & {"cpu_op", "operator", "user_annotation", "python_function"}:
+        return "the file holds what the CPU did, and nothing of a GPU"
     return "the file holds no kernels"
 
 
@@ -197,6 +202,8 @@ def _notes(collection: Collection, links: Links) -> list[str]:
         notes.append(
             f"{links.unlaunched} of {len(collection.kernels)} kernels were launched outside the recorded window"
         )
-    if collection.dropped_ranges:
-        notes.append(f"operators are named from the first {_limits.MAX_LINKED_RANGES} ranges only")
+    if collection.dropped_ranges or collection.unlinked:
+        notes.append(
+            f"operators are looked for among the first {_limits.MAX_LINKED_RANGES} kernels and operators only"
+        )
     return notes

@@ -13,18 +13,16 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from operator import add
-from typing import TYPE_CHECKING, Generic, TypeVar, final
+from typing import TYPE_CHECKING, final
 
 import msgspec
 
 from mixte.profiles import _limits
+from mixte.profiles.readers._kineto_columns import NO_IDENTIFIER, Kernels, Labels, Launches, Operators, Ranges
 from mixte.profiles.readers._trace_events import Identifier, Number, microseconds, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-NO_IDENTIFIER = -1
-"""Stands for an absent correlation or External id inside a column; Kineto counts both from 0 or 1."""
 
 _MODULE_PREFIX = "nn.Module: "
 _STEP = re.compile(r"ProfilerStep\s?#(\d{1,18})")
@@ -59,97 +57,8 @@ class Event(msgspec.Struct, gc=False):
     args: Arguments | None = None
 
 
-Label = TypeVar("Label")
 Pair = tuple[Identifier, Identifier]
 Extent = tuple[float, float, int]
-
-
-@final
-class Labels(Generic[Label]):
-    """Gives equal values equal numbers, counted from 0, so that columns hold numbers."""
-
-    def __init__(self, *values: Label) -> None:
-        self._numbers: dict[Label, int] = {value: number for number, value in enumerate(values)}
-
-    def of(self, values: Iterable[Label]) -> list[int]:
-        """Give the numbers of some values."""
-        numbers = self._numbers
-        return [numbers.setdefault(value, len(numbers)) for value in values]
-
-    def values(self) -> list[Label]:
-        """Give the values in the order of their numbers."""
-        return list(self._numbers)
-
-
-@final
-class Ranges:
-    """Ranges on CPU threads, in the order of the file.
-
-    Attributes:
-        names: Of each range.
-        start_us: When it began.
-        end_us: When it ended.
-        threads: The number that `Collection.threads` gives its thread.
-    """
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.start_us = array("d")
-        self.end_us = array("d")
-        self.threads = array("q")
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-@final
-class Operators:
-    """CPU operators: their ranges, and columns aligned with them.
-
-    Attributes:
-        external: External id.
-        sequence: Autograd's sequence number.
-        forward_thread: Above 0 for an operator of the backward pass only.
-        inputs: Numbers of `Collection.inputs`; 0 where shapes are not recorded.
-    """
-
-    def __init__(self) -> None:
-        self.ranges = Ranges()
-        self.external = array("q")
-        self.sequence = array("q")
-        self.forward_thread = array("q")
-        self.inputs = array("q")
-
-
-@final
-class Kernels:
-    """Kernels on the GPU, as columns (`places` are numbers of `Collection.places`)."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.places = array("q")
-        self.start_us = array("d")
-        self.duration_us = array("d")
-        self.correlation = array("q")
-        self.external = array("q")
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-@final
-class Launches:
-    """Calls to the runtime and the driver that launch work, as columns; `of_correlation` finds the row."""
-
-    def __init__(self) -> None:
-        self.of_correlation: dict[int, int] = {}
-        self.names: list[str] = []
-        self.start_us = array("d")
-        self.external = array("q")
-        self.threads = array("q")
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 @final
@@ -164,7 +73,9 @@ class Collection:
         places: Numbers (device, stream) pairs as written.
         inputs: Numbers (``Input Dims``, ``Input type``) pairs, undecoded.
         categories: How many events of each category there are.
-        dropped_ranges: Operators beyond `_limits.MAX_LINKED_RANGES`.
+        unlinked: Count and microseconds of the kernels beyond `_limits.MAX_LINKED_RANGES`, by name and place.
+        dropped_ranges: Operators beyond that number.
+        dropped_kernels: Kernels of further names than `_limits.MAX_ROWS`.
     """
 
     def __init__(self) -> None:
@@ -179,7 +90,9 @@ class Collection:
         self.places: Labels[Pair] = Labels()
         self.inputs = Labels[tuple[bytes, bytes]]((b"", b""))
         self.categories: Counter[str] = Counter()
+        self.unlinked: dict[tuple[str, int], tuple[int, float]] = {}
         self.dropped_ranges = 0
+        self.dropped_kernels = 0
         self._texts: dict[str, str] = {}
         self._takers: dict[str, Callable[[list[Event]], None]] = {
             "kernel": self._take_kernels,
@@ -207,7 +120,9 @@ class Collection:
                 taker(events)
 
     def _take_kernels(self, events: list[Event]) -> None:
-        events, starts, durations = _extents(events)
+        room = max(0, _limits.MAX_LINKED_RANGES - len(self.kernels))
+        self._take_unlinked(events[room:])
+        events, starts, durations = _extents(events[:room])
         kernels = self.kernels
         arguments = [event.args or _NO_ARGUMENTS for event in events]
         places = [
@@ -224,9 +139,21 @@ class Collection:
         kernels.correlation.extend(_identifiers([args.correlation for args in arguments]))
         kernels.external.extend(_external(arguments))
 
+    def _take_unlinked(self, events: list[Event]) -> None:
+        """Sum kernels up at once, beyond the number up to which their operators are looked for."""
+        events, _, durations = _extents(events)
+        places = self.places.of(_places(events))
+        for event, place, duration_us in zip(events, places, durations, strict=True):
+            key = (event.name, place)
+            if key in self.unlinked or len(self.unlinked) < _limits.MAX_ROWS:
+                count, total_us = self.unlinked.get(key, (0, 0.0))
+                self.unlinked[key] = (count + 1, total_us + duration_us)
+            else:
+                self.dropped_kernels += 1
+
     def _take_launches(self, events: list[Event]) -> None:
-        events, starts, _ = _extents(events)
         launches = self.launches
+        events, starts, _ = _extents(events[: max(0, _limits.MAX_LINKED_RANGES - len(launches))])
         arguments = [event.args or _NO_ARGUMENTS for event in events]
         rows = range(len(launches), len(launches) + len(events))
         correlations = _identifiers([args.correlation for args in arguments])
@@ -297,6 +224,17 @@ def _extents(events: list[Event]) -> tuple[list[Event], array[float], array[floa
             durations.append(duration)
             kept.append(event)
     return kept, starts, durations
+
+
+def _places(events: list[Event]) -> list[Pair]:
+    """Give device and stream of each kernel: arguments, or else process and thread of the track it is on."""
+    return [
+        (
+            event.pid if event.args is None or event.args.device is None else event.args.device,
+            event.tid if event.args is None or event.args.stream is None else event.args.stream,
+        )
+        for event in events
+    ]
 
 
 def _split_steps(events: list[Event]) -> tuple[list[Extent], list[Event]]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mixte.profiles.readers._kineto_events import NO_IDENTIFIER, Collection, Ranges
+from mixte.profiles.readers._kineto_columns import NO_IDENTIFIER, Ranges
 from mixte.profiles.readers._nesting import innermost, outermost_first, parents
 from mixte.profiles.readers._steps import Steps
 from mixte.profiles.readers._trace_events import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mixte.profiles.readers._kineto_events import Collection
 
 # A share of launches whose External id was checked by time and found right, above which it is trusted where no
 # launch is left to check it by (at the edges of the profile window).

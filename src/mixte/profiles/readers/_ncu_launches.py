@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
+from mixte.profiles import _limits
 from mixte.profiles._counters import is_evidence
 from mixte.profiles._model import Format, Gpu, Profile, Weight
 from mixte.profiles.readers._numbers import Mark, decimal_mark, nanoseconds_per, number
@@ -65,13 +66,17 @@ class NcuLaunches:
     def __init__(self) -> None:
         self._launches: list[NcuLaunch] = []
         self._samples: list[str] = []
+        self._overflow = 0
 
     def __len__(self) -> int:
         return len(self._launches)
 
     def add(self, launch: NcuLaunch) -> None:
         """Add a launch, whose metrics may follow."""
-        self._launches.append(launch)
+        if len(self._launches) < _limits.MAX_ROWS:
+            self._launches.append(launch)
+        else:
+            self._overflow += 1
 
     def add_metric(self, launch: NcuLaunch, name: str, unit: str, value: str) -> None:
         """Keep a metric if it says something about time, threads or Tensor Cores."""
@@ -86,6 +91,7 @@ class NcuLaunches:
         times = [_time_ns(launch, mark) for launch in self._launches]
         weight = Weight.TIME if any(time is not None for time in times) else Weight.LAUNCHES
         rows = Rows()
+        rows.overflow += self._overflow
         untimed = 0
         for launch, time in zip(self._launches, times, strict=True):
             if weight is Weight.TIME and time is None:

@@ -30,10 +30,11 @@ def read(source: Source) -> Profile:
         steps: tuple[int, ...] = ()
         launches = database.count(_KERNELS)
         ranges = database.count("NVTX_EVENTS")
-        if (ranges and launches > _limits.MAX_LINKED_LAUNCHES) or ranges > _limits.MAX_LINKED_RANGES:
+        calls = database.count("CUPTI_ACTIVITY_KIND_RUNTIME")
+        if ranges and (launches > _limits.MAX_LINKED_LAUNCHES or ranges + calls > _limits.MAX_LINKED_RANGES):
             notes.append(
-                f"operators and steps are left out: the file has {launches} kernels and {ranges} NVTX ranges "
-                f"(they are looked up below {_limits.MAX_LINKED_LAUNCHES} and {_limits.MAX_LINKED_RANGES})"
+                f"operators and steps are left out: the file has {launches} kernels, {ranges} NVTX ranges and {calls} "
+                f"CUDA calls (they are looked up below {_limits.MAX_LINKED_LAUNCHES} kernels)"
             )
             ranges = 0
         if ranges and launches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 import zlib
 from typing import TYPE_CHECKING, final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mixte.profiles._model import Progress
 
 GZIP_MAGIC = b"\x1f\x8b"
+_EMPTY_LINES = re.compile(rb"\n{3,}")
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),  # what `nvprof ... > file` writes in Windows PowerShell
@@ -112,10 +114,34 @@ class Source:
 
         UTF-8 and UTF-16, by byte order mark or by their zero bytes. A line that is not valid UTF-8 is read as
         Windows-1252, the usual encoding of a console that is not UTF-8. ``\r\n`` and ``\n`` end a line; so does
-        a lone ``\r``, with which progress bars overwrite themselves.
+        a lone ``\r``, with which progress bars overwrite themselves. Of several empty lines one is kept.
+
+        Raises:
+            ProfileError: A line is longer than `_limits.MAX_LINE_BYTES`.
         """
-        for raw in self._raw_lines():
-            yield from _split_at_returns(_decode(raw))
+        for block in self.blocks():
+            yield from lines_of(block)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the text in pieces that end where a line ends, as UTF-8 or what is taken for it.
+
+        Raises:
+            ProfileError: A line is longer than `_limits.MAX_LINE_BYTES`.
+        """
+        rest = b""
+        for window in self.utf8_windows():
+            text = rest + window
+            end = text.rfind(b"\n") + 1
+            rest = text[end:]
+            if len(rest) > _limits.MAX_LINE_BYTES:
+                raise ProfileError(
+                    f"{self.path} has a line of more than {_limits.MAX_LINE_BYTES // _limits.MIB} MiB: it is no "
+                    "text that a profiler writes."
+                )
+            if end:
+                yield text[:end]
+        if rest:
+            yield rest
 
     def _encoding(self) -> str:
         head = self.head()
@@ -130,22 +156,6 @@ class Source:
             if sample[::2].count(0) > 0.4 * len(sample) and not sample[1::2].count(0):
                 return "utf-16-be"
         return "utf-8"
-
-    def _raw_lines(self) -> Iterator[bytes]:
-        rest = b""
-        for window in self.utf8_windows():
-            *complete, rest = (rest + window).split(b"\n")
-            yield from complete
-            if len(rest) > _limits.MAX_LINE_BYTES:
-                raise self._endless_line()
-        if rest:
-            yield rest
-
-    def _endless_line(self) -> ProfileError:
-        return ProfileError(
-            f"{self.path} has a line of more than {_limits.MAX_LINE_BYTES // _limits.MIB} MiB: it is no text "
-            "that a profiler writes."
-        )
 
     def _unpack(self, pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
         """Unpack gzip members one after the other; a damaged end becomes a sentence in `damage`."""
@@ -190,16 +200,20 @@ class Source:
             )
 
 
+def lines_of(block: bytes) -> Iterator[str]:
+    """Yield the lines of a piece of text; see `Source.lines`."""
+    if b"\n\n\n" in block:
+        block = _EMPTY_LINES.sub(b"\n\n", block)
+    for raw in block.removesuffix(b"\n").split(b"\n"):
+        line = _decode(raw).rstrip("\r")
+        if "\r" in line:
+            yield from line.split("\r")
+        else:
+            yield line
+
+
 def _decode(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
         return raw.decode("cp1252", errors="replace")
-
-
-def _split_at_returns(line: str) -> Iterator[str]:
-    stripped = line.rstrip("\r")
-    if "\r" in stripped:
-        yield from stripped.split("\r")
-    else:
-        yield stripped

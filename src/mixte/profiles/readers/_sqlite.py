@@ -12,7 +12,7 @@ from mixte._errors import ProfileError
 from mixte.profiles import _limits
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from mixte.profiles.readers._source import Source
 
@@ -68,8 +68,8 @@ class Database:
             self._columns[table] = frozenset(str(row[1]) for row in found)
         return self._columns[table]
 
-    def rows(self, table: str, columns: tuple[str, ...], *, where: str = "1") -> list[Row]:
-        """Give some columns of all rows; a column that the table lacks is None throughout.
+    def rows(self, table: str, columns: tuple[str, ...], *, where: str = "1") -> Iterator[Row]:
+        """Yield some columns of all rows; a column that the table lacks is None throughout.
 
         Args:
             table: The table; without it there are no rows.
@@ -77,15 +77,13 @@ class Database:
             where: A condition in SQL, written by a reader, never taken from a file.
         """
         if table not in self.tables:
-            return []
+            return
         try:
-            return self._execute(
+            yield from self._connection.execute(
                 f"SELECT {self._select(table, columns)} FROM {_quoted(table)} WHERE {where}",  # noqa: S608 - quoted
-                (),
             )
         except sqlite3.DatabaseError as error:
             self.damage.append(f"the table {table} is damaged ({error})")
-            return []
 
     def count(self, table: str) -> int:
         """Give the number of rows; 0 if there is no such table."""

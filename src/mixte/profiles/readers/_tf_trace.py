@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mixte.profiles import _limits
 from mixte.profiles._model import Gpu, Profile
 from mixte.profiles.readers._rows import Launch, Rows
 from mixte.profiles.readers._scope import split_scope
@@ -58,6 +59,7 @@ class _Gathered:
         self.threads: dict[tuple[int | None, int | None], str] = {}
         self.events: dict[tuple[int | None, int | None], list[tuple[str, float, float, _Arguments | None]]] = {}
         self.count = 0
+        self.kept = 0
 
     def take(self, event: _Event) -> None:
         """Take an event."""
@@ -73,7 +75,8 @@ class _Gathered:
         if event.ph != "X" or event.name is None or not self._may_matter(key):
             return
         start, duration = microseconds(event.ts), microseconds(event.dur)
-        if start is not None and duration is not None:
+        if start is not None and duration is not None and self.kept < _limits.MAX_LINKED_RANGES:
+            self.kept += 1
             self.events.setdefault(key, []).append((event.name, start, duration, event.args))
 
     def _may_matter(self, key: tuple[int | None, int | None]) -> bool:
@@ -106,7 +109,7 @@ def read(source: Source) -> Profile:
             if not _COPY.match(name):
                 launch = _launch(name, int(device[1]), int(stream[1]), marked.at(start), arguments)
                 rows.add(launch, count=1, duration_ns=duration * 1000)
-    capped = gathered.count >= _EVENT_CAP
+    capped = max(gathered.count / _EVENT_CAP, gathered.kept / _limits.MAX_LINKED_RANGES) >= 1
     return Profile(
         format="tf_trace_json",
         path=source.path,

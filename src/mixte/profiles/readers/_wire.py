@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types. Groups (3 and 4) left the language in 2016 and occur in no profile."""
 
+_FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
+
 
 class WireError(ValueError):
     """The bytes are not a message: cut off, or damaged."""
@@ -56,6 +58,16 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     raise WireError(f"a number before byte {at} is longer than ten bytes")
 
 
+def encoded_varint(value: int) -> bytes:
+    """Write an unsigned number as a varint."""
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
 def fields(data: bytes, begin: int, end: int) -> Iterator[Field]:
     """Yield the fields of the message in ``data[begin:end]`` in the order in which they are stored.
 
@@ -64,26 +76,16 @@ def fields(data: bytes, begin: int, end: int) -> Iterator[Field]:
     """
     at = begin
     while at < end:
-        key = data[at]
-        at += 1
-        if key >= 0x80:
-            key, at = varint(data, at - 1, end)
+        key, at = _number(data, at, end)
         number, kind = key >> 3, key & 7
         if number == 0:
             raise WireError(f"field number 0 at byte {at}")
         if kind == VARINT:
-            value = data[at] if at < end else 0x80
-            if value < 0x80:
-                at += 1
-            else:
-                value, at = varint(data, at, end)
+            value, at = _number(data, at, end)
             yield Field(number, kind, value, 0)
             continue
-        if kind == BYTES:
-            size, start = varint(data, at, end)
-        elif kind in {FIXED64, FIXED32}:
-            size, start = (8 if kind == FIXED64 else 4), at
-        else:
+        size, start = _number(data, at, end) if kind == BYTES else (_FIXED_SIZES.get(kind, 0), at)
+        if not size and kind != BYTES:
             raise WireError(f"wire type {kind} at byte {at} does not exist")
         at = start + size
         if at > end:
@@ -94,6 +96,13 @@ def fields(data: bytes, begin: int, end: int) -> Iterator[Field]:
             yield Field(number, kind, start, at)
         else:
             yield Field(number, kind, int.from_bytes(data[start:at], "little"), 0)
+
+
+def _number(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Read a varint; nearly all are a single byte."""
+    if at < end and data[at] < 0x80:
+        return data[at], at + 1
+    return varint(data, at, end)
 
 
 def signed(value: int) -> int:

@@ -47,9 +47,9 @@ class HostSteps:
             for place in plane.lines:
                 try:
                     line = plane.line(place)
-                    for event_place in line.events:
+                    for event_place in plane.events_of(line):
                         event = plane.event(event_place)
-                        if event.stats:
+                        if event.rest:
                             _take(plane, line, event, extents, launches)
                 except WireError:
                     damaged += 1
@@ -68,7 +68,7 @@ def device_steps(plane: Plane, line: Line) -> Steps:
         WireError: The line is damaged.
     """
     extents: list[tuple[float, float, int]] = []
-    for place in line.events:
+    for place in plane.events_of(line):
         event = plane.event(place)
         name, _ = plane.metadata_of(event.metadata)
         number = integer(name)
@@ -85,7 +85,7 @@ def _take(
     extents: list[tuple[float, float, int]],
     launches: dict[int, int],
 ) -> None:
-    stats = plane.decode(event.stats)
+    stats = plane.decode(plane.rest_of(event)[0])
     begin = line.timestamp_ns * _PS_PER_NS + event.offset_ps
     step = integer(stats.get("step_num"))
     correlation = integer(stats.get("correlation_id"))

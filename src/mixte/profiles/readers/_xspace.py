@@ -12,13 +12,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from mixte.profiles.readers._wire import BYTES, VARINT, Field, WireError, double, fields, signed, text, varint
+from mixte.profiles import _limits
+from mixte.profiles.readers._wire import (
+    BYTES,
+    VARINT,
+    Field,
+    WireError,
+    double,
+    encoded_varint,
+    fields,
+    signed,
+    text,
+    varint,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Value = str | int | float
 
+# Statistics that differ from event to event are not worth keeping.
+_MAX_KNOWN = 100_000
 _PLANE_KINDS = {1: VARINT, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES}
 
 
@@ -48,23 +62,21 @@ class Event(NamedTuple):
         metadata: Id of its metadata.
         offset_ps: Beginning, from the line's.
         duration_ps: Duration.
-        occurrences: How many events it stands for.
-        stats: Where its statistics are stored.
+        rest: Its statistics and what follows them, undecoded: see `Plane.rest_of`.
     """
 
     metadata: int
     offset_ps: int
     duration_ps: int
-    occurrences: int
-    stats: list[Field]
+    rest: bytes
 
 
 class Line(NamedTuple):
-    """A line of a plane: its name, when it begins, and where its events are stored."""
+    """A line of a plane: its name, when it begins, and where it is stored with its events."""
 
     name: str
     timestamp_ns: int
-    events: list[Field]
+    place: Field
 
 
 @final
@@ -88,8 +100,12 @@ class Plane:
         self._stats: list[Field] = []
         self._event_metadata: dict[int, Field] = {}
         self._stat_names: dict[int, str] = {}
-        self._known_stats: dict[bytes, tuple[str, Value | None]] = {}
-        for field in fields(data, place.begin, place.end):
+        self._known: dict[bytes, tuple[str, Value | None]] = {}
+        for entries, field in enumerate(fields(data, place.begin, place.end)):
+            if entries > _limits.MAX_ENTRIES:
+                raise WireError(
+                    f"the plane describes more than {_limits.MAX_ENTRIES} lines and kinds of events"
+                )
             if field.number == 2 and field.kind == BYTES:
                 self.name = text(data, field)
             elif field.number == 3 and field.kind == BYTES:
@@ -110,33 +126,40 @@ class Plane:
         """The names of all statistics that the plane, its events or their metadata may have."""
         return frozenset(self._stat_names.values())
 
+    def prefix_of(self, stat: str) -> bytes | None:
+        """Give the bytes with which every statistic of a name begins; None if the plane has none of it."""
+        number = next((number for number, name in self._stat_names.items() if name == stat), None)
+        return None if number is None else b"\x08" + encoded_varint(number)
+
     def stats(self) -> dict[str, Value]:
         """Give the statistics of the plane itself."""
-        return self.decode(self._stats)
+        return self.decode(self._raw(self._stats))
 
-    def decode(self, places: list[Field]) -> dict[str, Value]:
+    def decode(self, raws: Iterable[bytes]) -> dict[str, Value]:
         """Give some statistics by name; those that hold bytes are left out.
 
         Raises:
             WireError: One is damaged.
         """
-        data, known = self._data, self._known_stats
+        known = self._known
         result: dict[str, Value] = {}
-        for place in places:
-            raw = data[place.begin : place.end]
+        for raw in raws:
             # Most statistics repeat from event to event: names of operators, modules, launch shapes.
             stat = known.get(raw)
             if stat is None:
-                stat = self._decode_one(place)
-                if len(known) < 100_000:
+                stat = self._decode_one(raw)
+                if len(known) < _MAX_KNOWN:
                     known[raw] = stat
             if stat[1] is not None:
                 result[stat[0]] = stat[1]
         return result
 
-    def _decode_one(self, place: Field) -> tuple[str, Value | None]:
+    def _raw(self, places: Iterable[Field]) -> list[bytes]:
+        return [self._data[place.begin : place.end] for place in places]
+
+    def _decode_one(self, raw: bytes) -> tuple[str, Value | None]:
         name, value = "", None
-        for field in fields(self._data, place.begin, place.end):
+        for field in fields(raw, 0, len(raw)):
             match field.number:
                 case 1:
                     name = self._stat_names.get(field.begin, "")
@@ -147,7 +170,7 @@ class Plane:
                 case 4:
                     value = signed(field.begin)
                 case 5:
-                    value = text(self._data, field)
+                    value = text(raw, field)
                 case 7:
                     value = self._stat_names.get(field.begin, "")
                 case _:
@@ -168,10 +191,13 @@ class Plane:
         for key, place in self._event_metadata.items():
             yield key, *self._metadata(place)
 
-    def metadata_of(self, key: int) -> tuple[str, list[Field]]:
+    def metadata_of(self, key: int) -> tuple[str, list[bytes]]:
         """Give name and statistics of one kind of event; no name if the plane does not describe it."""
         place = self._event_metadata.get(key)
-        return ("", []) if place is None else self._metadata(place)
+        if place is None:
+            return "", []
+        name, stats = self._metadata(place)
+        return name, self._raw(stats)
 
     def _metadata(self, place: Field) -> tuple[str, list[Field]]:
         name = display_name = ""
@@ -192,39 +218,59 @@ class Plane:
             WireError: It is damaged.
         """
         name, display_name, timestamp_ns = "", "", 0
-        events: list[Field] = []
         for field in fields(self._data, place.begin, place.end):
-            if field.number == 4 and field.kind == BYTES:
-                events.append(field)
-            elif field.number == 2 and field.kind == BYTES:
+            if field.number == 2 and field.kind == BYTES:
                 name = text(self._data, field)
             elif field.number == 11 and field.kind == BYTES:
                 display_name = text(self._data, field)
             elif field.number == 3:
                 timestamp_ns = signed(field.begin)
-        return Line(name or display_name, timestamp_ns, events)
+        return Line(name or display_name, timestamp_ns, place)
+
+    def events_of(self, line: Line) -> Iterator[Field]:
+        """Yield where the events of a line are stored.
+
+        Raises:
+            WireError: The line is damaged.
+        """
+        for field in fields(self._data, line.place.begin, line.place.end):
+            if field.number == 4 and field.kind == BYTES:
+                yield field
 
     def event(self, place: Field) -> Event:
-        """Decode an event.
+        """Decode an event, up to its statistics.
 
         Raises:
             WireError: It is damaged.
         """
-        metadata = offset_ps = duration_ps = occurrences = 0
-        stats: list[Field] = []
-        for field in fields(self._data, place.begin, place.end):
-            number = field.number
-            if number == 4 and field.kind == BYTES:
-                stats.append(field)
-            elif number == 1:
-                metadata = field.begin
-            elif number == 2:
-                offset_ps = signed(field.begin)
-            elif number == 3:
-                duration_ps = signed(field.begin)
-            elif number == 5:
-                occurrences = signed(field.begin)
-        return Event(metadata, offset_ps, duration_ps, max(1, occurrences), stats)
+        # Fields are stored in the order of their numbers. The statistics of most events are equal byte for byte,
+        # so they are left as they are: hundreds of thousands of events must not be decoded in full.
+        data, at, end = self._data, place.begin, place.end
+        values = [0, 0, 0]
+        while at < end and data[at] in {0x08, 0x10, 0x18}:
+            number = data[at] >> 3
+            value = data[at + 1] if at + 1 < end else 0x80
+            if value < 0x80:
+                at += 2
+            else:
+                value, at = varint(data, at + 1, end)
+            values[number - 1] = value
+        return Event(values[0], signed(values[1]), signed(values[2]), data[at:end])
+
+    def rest_of(self, event: Event) -> tuple[tuple[bytes, ...], int]:
+        """Give the statistics of an event, undecoded, and how many events it stands for.
+
+        Raises:
+            WireError: It is damaged.
+        """
+        stats: list[bytes] = []
+        occurrences = 1
+        for field in fields(event.rest, 0, len(event.rest)):
+            if field.number == 4 and field.kind == BYTES:
+                stats.append(event.rest[field.begin : field.end])
+            elif field.number == 5 and field.kind == VARINT:
+                occurrences = max(1, signed(field.begin))
+        return tuple(stats), occurrences
 
 
 def integer(value: Value | None) -> int | None:
