@@ -7,3 +7,5 @@ from mixte.keras._apply import AppliedPolicy as AppliedPolicy, apply as apply
 from mixte.keras._governor import use as use
 from mixte.keras._optimizer import LossScaleOptimizer as LossScaleOptimizer
 from mixte.keras._scaler import LossScaler as LossScaler, ScalerState as ScalerState
+from mixte.keras._stateless import Minimized as Minimized, stateless_minimize as stateless_minimize
+from mixte.keras._together import apply_losses as apply_losses, apply_together as apply_together

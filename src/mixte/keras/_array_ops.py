@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mixte.keras._framework import BACKEND
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def _jax_ops() -> ArrayOps:
-    from jax import numpy as jnp
+    from jax import numpy
+
+    jnp = cast("Any", numpy)  # its functions take more, in other names, than a law gives
 
     class JaxOps:
         """``ArrayOps`` for jax.numpy: eager, or traced."""
@@ -41,6 +43,8 @@ def _jax_ops() -> ArrayOps:
 def _torch_ops() -> ArrayOps:
     import torch
 
+    functions = cast("Any", torch)  # as above
+
     class TorchOps:
         """``ArrayOps`` for PyTorch's scalar tensors.
 
@@ -48,16 +52,16 @@ def _torch_ops() -> ArrayOps:
         on any device, so no transfer is waited for.
         """
 
-        where = staticmethod(torch.where)
-        minimum = staticmethod(torch.minimum)
-        maximum = staticmethod(torch.maximum)
-        isfinite = staticmethod(torch.isfinite)
-        logical_and = staticmethod(torch.logical_and)
-        logical_or = staticmethod(torch.logical_or)
-        logical_not = staticmethod(torch.logical_not)
-        log2 = staticmethod(torch.log2)
-        exp2 = staticmethod(torch.exp2)
-        sqrt = staticmethod(torch.sqrt)
+        where = staticmethod(functions.where)
+        minimum = staticmethod(functions.minimum)
+        maximum = staticmethod(functions.maximum)
+        isfinite = staticmethod(functions.isfinite)
+        logical_and = staticmethod(functions.logical_and)
+        logical_or = staticmethod(functions.logical_or)
+        logical_not = staticmethod(functions.logical_not)
+        log2 = staticmethod(functions.log2)
+        exp2 = staticmethod(functions.exp2)
+        sqrt = staticmethod(functions.sqrt)
 
         @staticmethod
         def float32(x: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixte.keras._framework import BACKEND, keras
 from mixte.keras._tracing import is_tracer
+from mixte.keras._variables import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,9 +66,9 @@ def _must_select() -> bool:
 
 
 def _select(finite: Any, update: Callable[[], object], affected: Sequence[Any]) -> None:
-    before = [keras.ops.convert_to_tensor(variable) for variable in affected]
+    before = [read(variable) for variable in affected]
     update()
     for variable, old in zip(affected, before, strict=True):
-        new = keras.ops.convert_to_tensor(variable)
+        new = read(variable)
         if new is not old:
             variable.assign(keras.ops.where(finite, new, old))

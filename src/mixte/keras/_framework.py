@@ -31,14 +31,17 @@ except ModuleNotFoundError as error:
         ) from error
     raise
 
-from keras.src.backend.common.stateless_scope import (  # noqa: E402 - not before the check above
+from keras.src.backend import (  # noqa: E402 - not before the check above
+    compute_output_spec,  # calls a function on symbolic tensors; public only as a method of operations
+)
+from keras.src.backend.common.stateless_scope import (  # noqa: E402
     in_stateless_scope,  # whether a StatelessScope is active is not public
 )
 from keras.src.optimizers.base_optimizer import (  # noqa: E402
     BaseOptimizer,  # the base of every optimizer, below the backend's mix-ins
 )
 
-__all__ = ["BACKEND", "BaseOptimizer", "in_stateless_scope", "keras", "to_host"]
+__all__ = ["BACKEND", "BaseOptimizer", "compute_output_spec", "in_stateless_scope", "keras", "to_host"]
 
 keras: Any = _keras
 """Keras, of whose values nothing is known statically."""

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from mixte._errors import MixteWarning
 from mixte.keras._apply import AppliedPolicy, apply_before_compilation, as_policy, warn_unmatched
-from mixte.keras._framework import keras
+from mixte.keras._framework import compute_output_spec, keras
 from mixte.keras._scaling import computes_in, with_loss_scaling
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Governor:
             self._building = True
             try:
                 symbols, named = keras.tree.map_structure(_symbol, (args, kwargs))
-                keras.backend.compute_output_spec(lambda *a, **k: call(model, *a, **k), *symbols, **named)
+                compute_output_spec(lambda *a, **k: call(model, *a, **k), *symbols, **named)
             except Exception:  # noqa: BLE001 - a model that cannot be built so is built by its call, and governed after
                 return
             finally:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+import warnings
+from typing import TYPE_CHECKING, Any, final
 
-from mixte._errors import InputError, LossScaleError
-from mixte.keras._conditional import apply_if, stale_trace
-from mixte.keras._framework import BACKEND, BaseOptimizer, keras
+from mixte._errors import InputError, LossScaleError, MixteWarning
+from mixte.keras._framework import BaseOptimizer, keras
+from mixte.keras._ownership import claim, release, scaled_by
 from mixte.keras._scaler import LossScaler, ScalerState
-from mixte.keras._survey import survey, unscale
-from mixte.scaling import DynamicScale, FixedScale, LossScaleLaw, law_from_config, law_to_config
+from mixte.keras._tracing import here, home
+from mixte.keras._update import OnSkip, Update, make_if, resolve_variables
+from mixte.scaling import (
+    DynamicScale,
+    FixedScale,
+    LossScaleLaw,
+    Observation,
+    format_law,
+    law_from_config,
+    law_to_config,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-OnSkip = Literal["hold", "advance"]
-_ON_SKIP: Final = ("hold", "advance")
 
 
 @final
@@ -47,7 +53,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         dynamic_growth_steps: As Keras's: its growth interval. Not together with a law.
         iterations_on_skip: What a skipped step does to ``iterations``, and so to learning-rate schedules:
             ``"hold"`` (as Keras 3: only applied steps count) or ``"advance"`` (as tf_keras: all steps count).
-            Moments, moving averages and weights are held in both.
+            Moments, moving averages and weights are held in both. With gradient accumulation, a skipped
+            micro-batch leaves the accumulated gradients as they are: ``"hold"`` takes one more micro-batch in
+            its place, ``"advance"`` ends the accumulation on time, with one less.
         name: Name of the optimizer.
 
     Raises:
@@ -65,18 +73,21 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         iterations_on_skip: OnSkip = "hold",
         name: str | None = None,
     ) -> None:
-        _check_inner(inner_optimizer)
-        if iterations_on_skip not in _ON_SKIP:
+        check_free(inner_optimizer)
+        if iterations_on_skip not in ("hold", "advance"):
             raise InputError(f"iterations_on_skip is {iterations_on_skip!r}. It must be 'hold' or 'advance'.")
         scaler = _scaler(inner_optimizer, law, initial_scale, dynamic_growth_steps)
+        factor = inner_optimizer.loss_scale_factor  # Keras's constructor sets it to None
         super().__init__(inner_optimizer, name=name or "loss_scale_optimizer")
+        self._fixed_factor = factor
         self.scaler = scaler
         self.iterations_on_skip = iterations_on_skip
+        self.initial_scale = float(scaler.law.initial_state()["scale"])
+        self.dynamic_growth_steps = getattr(scaler.law, "growth_interval", None)
         for variable in scaler.variables:
             self._track_variable(variable)
-        self._loss_was_scaled = False
-        self._losses_finite: list[tuple[Any, Any]] = []
-        _mark_wrapped(inner_optimizer, self)
+        self._observed: Observation | None = None
+        claim(inner_optimizer, self)
 
     @property
     def law(self) -> LossScaleLaw:
@@ -86,14 +97,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     @property
     def dynamic_scale(self) -> Any:
         """The scale for the next loss, as a scalar tensor; reading it counts as scaling the loss by hand."""
-        self._loss_was_scaled = True
-        return self.scaler.scale
+        return self.scaler.scale_for_loss()
 
     def build(self, var_list: Sequence[Any]) -> None:
-        """Create the inner optimizer's variables for the given ones."""
-        self.inner_optimizer.build(var_list)
+        """Create the inner optimizer's variables for the given ones, unless it has them."""
+        if not self.inner_optimizer.built:
+            self.inner_optimizer.build(var_list)
+            claim(self.inner_optimizer, self)  # a MultiOptimizer may know its parts only now
         # Not Keras's loss-scaling build: it would add a second, unused scale.
-        BaseOptimizer.build(self, var_list)
+        BaseOptimizer.build(self, list(var_list))
 
     def scale_loss(self, loss: Any) -> Any:
         """Multiply a loss by the scale, in float32 at least.
@@ -105,13 +117,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             The scaled loss: float32, or float64 for a float64 loss.
 
         Raises:
-            LossScaleError: In a JAX trace outside a ``StatelessScope``: the scale of that moment would be
-                baked into the compiled program and never change. Use ``stateless_minimize``.
+            LossScaleError: In a compiled JAX function outside a ``StatelessScope``: the scale of that moment
+                would be baked into the program and never change. Use ``stateless_minimize``.
         """
-        if stale_trace(loss):
-            raise LossScaleError(_BAKED_SCALE)
-        self._loss_was_scaled = True
-        self._remember_loss(loss)
         return self.scaler.scale_loss(loss)
 
     def apply(self, grads: Iterable[Any], trainable_variables: Sequence[Any] | None = None) -> Any:
@@ -128,32 +136,46 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         Raises:
             LossScaleError: If the loss was never scaled, if all gradients are None, or in a JAX trace outside a
                 ``StatelessScope``.
+            InputError: If the gradients and the variables differ in number.
         """
         gradients = list(grads)
-        if any(stale_trace(gradient) for gradient in gradients):
-            raise LossScaleError(_STATEFUL_IN_TRACE)
-        self._check_scaled()
-        variables = self._resolve_variables(trainable_variables)
         if not gradients:
             return keras.ops.convert_to_tensor(True)
-        scale = self.scaler.scale
-        untouched = [self._overwrite_variable_with_gradient(variable) for variable in variables]
-        unscaled = unscale(gradients, scale, untouched=untouched)
-        observation = survey(
-            unscaled, scale=scale, loss_finite=self._take_losses_finite(), needs=self.law.needs
-        )
-        self._update(observation.finite, unscaled, variables)
+        update = self._unscaled_update(gradients, trainable_variables)
+        observation = self.scaler.observe(update.gradients)
+        make_if(observation.finite, [update])
         self.scaler.update(observation)
         return observation.finite
 
     def unscale(self, grads: Iterable[Any]) -> list[Any]:
-        """Return the true gradients in float32, for logging, or to clip them by hand.
+        """Return the true gradients in float32: to log them, or to change them before ``apply_unscaled``.
 
-        They are for reading: ``apply`` takes the scaled ones and unscales them itself. The inner optimizer's
-        ``clipnorm``, ``global_clipnorm`` and ``clipvalue`` act on true gradients already.
+        The inner optimizer's ``clipnorm``, ``global_clipnorm`` and ``clipvalue`` act on true gradients already,
+        with ``apply``. Whether these gradients are finite is noted now: clipping to a range hides an infinity.
+
+        Raises:
+            LossScaleError: If the loss was never scaled, or if all gradients are None.
+        """
+        unscaled = self.scaler.unscale(list(grads))
+        self._observed = self.scaler.observe(unscaled)
+        return unscaled
+
+    def apply_unscaled(self, grads: Iterable[Any], trainable_variables: Sequence[Any] | None = None) -> Any:
+        """As ``apply``, for gradients that ``unscale`` returned, and that were clipped or changed by hand since.
+
+        The step is skipped if they are not finite, or were not when they were unscaled.
+
+        Example:
+            >>> gradients = optimizer.unscale(tape.gradient(scaled_loss, variables))
+            >>> optimizer.apply_unscaled([clip(gradient) for gradient in gradients], variables)
         """
         gradients = list(grads)
-        return unscale(gradients, self.scaler.scale, untouched=[False] * len(gradients))
+        variables = resolve_variables(self, gradients, trainable_variables)
+        self.scaler.require_scaled()
+        observation = self._as_unscaled(self.scaler.observe(gradients))
+        make_if(observation.finite, [self._update(gradients, variables)])
+        self.scaler.update(observation)
+        return observation.finite
 
     def read_state(self) -> ScalerState:
         """Copy scale, counters and the scale's history to the host. Waits for the device."""
@@ -164,17 +186,17 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     ) -> tuple[list[Any], list[Any]]:
         """As ``apply``, on values: return the next ``(trainable_variables, optimizer_variables)``.
 
+        Not on TensorFlow, as no Keras optimizer there.
+
         Args:
             optimizer_variables: Current values of ``self.variables``.
             grads: The gradients of the loss that was scaled with the same ``optimizer_variables``.
             trainable_variables: Current values of the variables that the optimizer was built with.
         """
-        return BaseOptimizer.stateless_apply(self, optimizer_variables, grads, trainable_variables)
+        return keras.optimizers.Optimizer.stateless_apply(self, optimizer_variables, grads, trainable_variables)
 
     def stateless_scale_loss(self, optimizer_variables: Sequence[Any], loss: Any) -> Any:
-        """Scale a loss by the scale in ``optimizer_variables``: for compiled JAX code, where ``scale_loss`` would
-        bake in the scale that it saw when it was traced.
-        """  # noqa: D205 - one sentence needs two lines
+        """Scale a loss by the scale in ``optimizer_variables``, where JAX traces and ``scale_loss`` must not."""
         with keras.StatelessScope(state_mapping=list(zip(self.variables, optimizer_variables, strict=True))):
             return self.scale_loss(loss)
 
@@ -195,107 +217,76 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
         """Rebuild the optimizer from its own configuration, or from that of Keras's loss-scaling optimizer."""
-        config = dict(config)
+        arguments: dict[str, Any] = dict(config)
         inner = keras.saving.deserialize_keras_object(
-            config.pop("inner_optimizer"), custom_objects=custom_objects
+            arguments.pop("inner_optimizer"), custom_objects=custom_objects
         )
-        law = config.pop("law", None)
-        return cls(inner, None if law is None else law_from_config(law), **config)
+        law = arguments.pop("law", None)
+        return cls(inner, None if law is None else law_from_config(law), **arguments)
 
-    def _update(self, finite: Any, gradients: list[Any], variables: list[Any]) -> None:
-        inner = self.inner_optimizer
-        iterations = inner._iterations  # noqa: SLF001 - `iterations` is divided by the accumulation steps
-        apply_if(
-            finite,
-            lambda: inner.apply(gradients, variables),
-            affected=[*variables, *inner.variables],
+    def _unscaled_update(
+        self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None
+    ) -> Update:
+        """Return what ``apply`` would do, without doing it: for ``apply_together``."""
+        variables = resolve_variables(self, grads, trainable_variables)
+        untouched = [self._overwrite_variable_with_gradient(variable) for variable in variables]
+        return self._update(self.scaler.unscale(grads, untouched=untouched), variables)
+
+    def _update(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Update:
+        return Update(
+            optimizer=self.inner_optimizer,
+            gradients=gradients,
+            variables=variables,
+            iterations_on_skip=self.iterations_on_skip,
         )
-        if self.iterations_on_skip == "advance":
-            iterations.assign_add(keras.ops.cast(keras.ops.logical_not(finite), iterations.dtype))
 
-    def _resolve_variables(self, trainable_variables: Sequence[Any] | None) -> list[Any]:
-        if trainable_variables is None:
-            if not self.built:
-                raise InputError(
-                    "apply() was given no variables, and the optimizer is not built. Pass the variables, or call "
-                    "optimizer.build(model.trainable_variables) first."
-                )
-            return list(self._trainable_variables)
-        variables = list(trainable_variables)
-        if not self.built:
-            with keras.name_scope(self.name):
-                self.build(variables)
-        return variables
-
-    def _check_scaled(self) -> None:
-        if not self._loss_was_scaled and self.scaler.scales:
-            raise LossScaleError(_NEVER_SCALED)
-
-    def _remember_loss(self, loss: Any) -> None:
-        # JAX differentiates a function, whose trace must not leak into the update's: there the loss is unknown.
-        if BACKEND != "jax":
-            finite = keras.ops.all(keras.ops.isfinite(keras.ops.convert_to_tensor(loss)))
-            self._losses_finite.append((_current_graph(), finite))
-
-    def _take_losses_finite(self) -> Any:
-        """Return whether all losses scaled since the last update were finite; None where that is unknown."""
-        remembered, self._losses_finite = self._losses_finite, []
-        here = _current_graph()
-        known = [finite for graph, finite in remembered if graph is here]
-        if not known:
-            return None
-        return known[0] if len(known) == 1 else keras.ops.all(keras.ops.stack(known))
+    def _as_unscaled(self, changed: Observation) -> Observation:
+        """Return the observation made when the gradients were unscaled, but not finite if these are not."""
+        original, self._observed = self._observed, None
+        if original is None or home(original.finite) is not here():
+            return changed
+        both = keras.ops.logical_and(original.finite, changed.finite)
+        nan = keras.ops.logical_or(original.has_nan, changed.has_nan)
+        return Observation(
+            finite=both,
+            has_nan=nan,
+            loss_finite=original.loss_finite,
+            largest_gradient=original.largest_gradient,
+            underflow_fraction=original.underflow_fraction,
+        )
 
 
-_NEVER_SCALED: Final = (
-    "this optimizer divides the gradients by the loss scale, but the loss was never multiplied by it: the model "
-    "would train at a tiny fraction of its learning rate. In the train_step or the loop, before the gradients "
-    "are taken, write: loss = optimizer.scale_loss(loss). To train without loss scaling instead, use "
-    "FixedScale(1) (on the command line: --loss-scale none)."
-)
-_BAKED_SCALE: Final = (
-    "scale_loss() was called while JAX traces a function, outside a StatelessScope: the scale of this moment would "
-    "be baked into the compiled program, while the gradients are divided by the live one. Use "
-    "optimizer.stateless_scale_loss(optimizer_variables, loss) with the variables that you pass to "
-    "stateless_apply(), or mixte.keras.stateless_minimize(), which does both."
-)
-_STATEFUL_IN_TRACE: Final = (
-    "apply() was called with gradients that JAX is tracing: its updates would be lost, or leak tracers. Inside "
-    "jit use optimizer.stateless_apply(optimizer_variables, gradients, trainable_variables), or "
-    "mixte.keras.stateless_minimize(), which also scales the loss."
-)
+def check_free(optimizer: Any) -> None:
+    """Check that an optimizer is one of Keras's, and that nothing scales its loss yet.
 
-
-def _current_graph() -> Any:
-    if BACKEND != "tensorflow":
-        return None
-    import tensorflow as tf
-
-    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-
-
-def _check_inner(inner: Any) -> None:
-    if isinstance(inner, keras.optimizers.LossScaleOptimizer):
+    Raises:
+        InputError: If it is no Keras optimizer.
+        LossScaleError: If it scales the loss itself, or belongs to another scaler.
+    """
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise LossScaleError(
-            f"{inner.name!r} scales the loss already; a second scaler around it would divide the gradients twice. "
-            "Pass the optimizer inside it: its inner_optimizer."
+            f"{optimizer.name!r} scales the loss already; a second scaler around it would divide the gradients "
+            "twice. Pass the optimizer inside it: its inner_optimizer."
         )
-    if not isinstance(inner, keras.optimizers.Optimizer):
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise InputError(
-            f"a Keras optimizer is needed, received {inner!r} ({type(inner).__name__}). Pass for example "
+            f"a Keras optimizer is needed, received {optimizer!r} ({type(optimizer).__name__}). Pass for example "
             "keras.optimizers.Adam(1e-3)."
         )
-    reference = getattr(inner, "_mixte_wrapped_by", None)
-    owner = reference() if reference is not None else None
+    owner = scaled_by(optimizer)
     if owner is not None:
         raise LossScaleError(
-            f"{inner.name!r} is wrapped by the loss-scaling optimizer {owner.name!r} already. One optimizer has "
+            f"{optimizer.name!r} is wrapped by the loss-scaling optimizer {owner.name!r} already. One optimizer has "
             "one scaler: use that one, or make a new inner optimizer."
         )
 
 
-def _mark_wrapped(inner: Any, owner: Any) -> None:
-    object.__setattr__(inner, "_mixte_wrapped_by", weakref.ref(owner))
+def unwrap(optimizer: LossScaleOptimizer) -> Any:
+    """Return the inner optimizer as it was before it was wrapped, free to be used alone."""
+    inner = optimizer.inner_optimizer
+    inner.loss_scale_factor = optimizer._fixed_factor  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - same file
+    release(inner)
+    return inner
 
 
 def _scaler(inner: Any, law: Any, initial_scale: float | None, growth_steps: int | None) -> LossScaler:
@@ -304,17 +295,20 @@ def _scaler(inner: Any, law: Any, initial_scale: float | None, growth_steps: int
             "both a law and initial_scale or dynamic_growth_steps were given. The two describe a DynamicScale: "
             "write DynamicScale(initial_scale, growth_interval=dynamic_growth_steps) as the law."
         )
-    if isinstance(law, LossScaler):
-        return law
-    if law is not None:
-        return LossScaler(law)
     if initial_scale is not None or growth_steps is not None:
-        return LossScaler(
-            DynamicScale(
-                2.0**15 if initial_scale is None else float(initial_scale),
-                growth_interval=2000 if growth_steps is None else growth_steps,
-            )
+        law = DynamicScale(
+            2.0**15 if initial_scale is None else float(initial_scale),
+            growth_interval=2000 if growth_steps is None else growth_steps,
         )
-    if inner.loss_scale_factor is not None:
-        return LossScaler(FixedScale(float(inner.loss_scale_factor)))
-    return LossScaler()
+    factor = inner.loss_scale_factor
+    if law is None:
+        return LossScaler() if factor is None else LossScaler(FixedScale(float(factor)))
+    scaler = law if isinstance(law, LossScaler) else LossScaler(law)
+    if factor is not None and scaler.law != FixedScale(float(factor)):
+        warnings.warn(
+            f"{inner.name!r} has loss_scale_factor={factor:g}, which is not used: the law is "
+            f"{format_law(scaler.law)}. Give one of the two.",
+            category=MixteWarning,
+            stacklevel=3,
+        )
+    return scaler

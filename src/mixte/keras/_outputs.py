@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixte.keras._framework import keras
+from mixte.keras._framework import compute_output_spec, keras
 
 
 def output_layers(model: Any) -> list[Any]:
@@ -72,7 +72,7 @@ def _traced_output_layers(model: Any) -> list[Any]:
     for layer in layers:
         object.__setattr__(layer, "call", _listening(layer, layer.call, returned))
     try:
-        keras.backend.compute_output_spec(call, *arguments)
+        compute_output_spec(call, *arguments)
     except Exception:  # noqa: BLE001 - a user's model may refuse symbolic tensors in any way: then it is unknown
         return []
     finally:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
-from mixte._errors import InputError
+from mixte._errors import InputError, LossScaleError
 from mixte.keras._array_ops import ARRAY_OPS
 from mixte.keras._framework import keras, to_host
 from mixte.keras._history import LENGTH, in_order, record_change
+from mixte.keras._step_memory import StepMemory
+from mixte.keras._survey import survey, unscale
+from mixte.keras._tracing import stale_trace
+from mixte.keras._variables import read
 from mixte.scaling import COUNTER_NAMES, DynamicScale, FixedScale, LossScaleLaw, count, parse_law
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mixte.scaling import Observation
 
 
@@ -38,8 +44,11 @@ class ScalerState:
 class LossScaler:
     """Scales losses, unscales gradients and adjusts the scale by a law.
 
-    ``LossScaleOptimizer`` makes one for itself. Make one yourself to let several optimizers share one scale:
-    every update of any of them is then one step of the law.
+    ``LossScaleOptimizer`` makes one for itself. Make one yourself
+
+    - to let several optimizers share one scale: pass it to each of them as its law. Every update of any of them
+      is then one step of the law; ``apply_together`` makes one step of several updates.
+    - to give each of several losses its own scale: see ``apply_losses``.
 
     All state is in two small variables, a float32 and an integer vector, so that it costs one assignment each,
     whatever the law. Everything stays on the device until ``read``.
@@ -64,6 +73,7 @@ class LossScaler:
         self._floats = _vector(floats, "float32", f"{name}_state")
         # "int" is int64 on TensorFlow and PyTorch: TensorFlow has no kernels for int32 variables on a GPU.
         self._integers = _vector(integers, "int", f"{name}_counters")
+        self._memory = StepMemory()
 
     @property
     def variables(self) -> list[Any]:
@@ -73,29 +83,85 @@ class LossScaler:
     @property
     def scale(self) -> Any:
         """The scale for the next loss: a float32 scalar tensor on the device."""
-        return keras.ops.convert_to_tensor(self._floats)[self._float_names.index("scale")]
+        return read(self._floats)[self._float_names.index("scale")]
 
     @property
     def scales(self) -> bool:
         """Whether the scale can ever differ from 1."""
         return self.law != FixedScale(1.0)
 
-    def scale_loss(self, loss: Any) -> Any:
-        """Multiply a loss by the scale, in float32 at least: a float16 loss of 2 overflows at scale 2**15."""
-        loss = keras.ops.convert_to_tensor(loss)
-        dtype = keras.backend.standardize_dtype(loss.dtype)
-        wide = "float64" if dtype == "float64" else "float32"
-        return keras.ops.multiply(keras.ops.cast(loss, wide), keras.ops.cast(self.scale, wide))
+    def scale_for_loss(self) -> Any:
+        """Return ``scale``, for a loss that is multiplied by hand: the gradients that follow are divided by it."""
+        return self._memory.remember_scale(self.scale)
 
-    def update(self, observation: Observation) -> None:
-        """Advance the law, the counters and the history by one step that showed ``observation``."""
-        floats = keras.ops.convert_to_tensor(self._floats)
-        integers = keras.ops.convert_to_tensor(self._integers)
+    def scale_loss(self, loss: Any) -> Any:
+        """Multiply a loss by the scale, in float32 at least: a float16 loss of 2 overflows at scale 2**15.
+
+        Args:
+            loss: Floating tensor of any shape.
+
+        Returns:
+            The scaled loss: float32, or float64 for a float64 loss.
+
+        Raises:
+            LossScaleError: In a compiled JAX function outside a ``StatelessScope``: the scale of that moment
+                would be baked into the program and never change.
+        """
+        loss = keras.ops.convert_to_tensor(loss)
+        finite = keras.ops.all(keras.ops.isfinite(loss))
+        # No derivative flows through this flag: under jax.grad alone it has a value, and only under jit it has not.
+        if stale_trace(finite):
+            raise LossScaleError(_BAKED_SCALE)
+        self._memory.remember_loss(finite)
+        wide = "float64" if keras.backend.standardize_dtype(loss.dtype) == "float64" else "float32"
+        return keras.ops.multiply(keras.ops.cast(loss, wide), keras.ops.cast(self.scale_for_loss(), wide))
+
+    def unscale(self, gradients: Sequence[Any], *, untouched: Sequence[bool] | None = None) -> list[Any]:
+        """Divide gradients by the scale that multiplied their loss, in float32 at least.
+
+        Args:
+            gradients: Tensors; None stays None, and sparse ones stay sparse.
+            untouched: For each, whether it is no derivative but the new value of a float8 scale. By default none.
+
+        Raises:
+            LossScaleError: If no loss was ever scaled: the gradients would become smaller by the scale.
+        """
+        self.require_scaled()
+        untouched = [False] * len(gradients) if untouched is None else untouched
+        return unscale(gradients, self._divisor(), untouched=untouched)
+
+    def observe(self, unscaled: Sequence[Any]) -> Observation:
+        """Look at the unscaled gradients of a step, and take note of its losses. Once per step.
+
+        Raises:
+            LossScaleError: If all gradients are None.
+        """
+        losses_finite = self._memory.take_losses_finite()
+        return survey(unscaled, scale=self._divisor(), loss_finite=losses_finite, needs=self.law.needs)
+
+    def require_scaled(self) -> None:
+        """Raise ``LossScaleError`` if no loss was ever scaled, though this scaler divides gradients."""
+        if self.scales and not self._memory.has_scaled:
+            raise LossScaleError(_NEVER_SCALED)
+
+    def _divisor(self) -> Any:
+        known = self._memory.scale()
+        return self.scale if known is None else known
+
+    def update(self, observation: Observation, *, counted: Observation | None = None) -> None:
+        """Advance the law, the counters and the history by one step.
+
+        Args:
+            observation: What the step showed: what the law sees.
+            counted: What decided whether the step was applied, if that was more than ``observation``.
+        """
+        floats, integers = read(self._floats), read(self._integers)
         state = {name: floats[index] for index, name in enumerate(self._float_names)}
         counts = {name: ARRAY_OPS.int32(integers[index]) for index, name in enumerate(self._integer_names)}
         old = state | {name: value for name, value in counts.items() if name not in COUNTER_NAMES}
         new = self.law.next(old, observation, ARRAY_OPS)
-        new |= count({name: counts[name] for name in COUNTER_NAMES}, observation, ARRAY_OPS)
+        counters = {name: counts[name] for name in COUNTER_NAMES}
+        new |= count(counters, observation if counted is None else counted, ARRAY_OPS)
         kept_floats, kept_integers = len(self._float_names), len(self._integer_names)
         steps, scales, changes = record_change(
             steps=integers[kept_integers : kept_integers + LENGTH],
@@ -140,12 +206,26 @@ def as_law(law: LossScaleLaw | str | float) -> LossScaleLaw:
         return law
     if isinstance(law, str):
         return parse_law(law)
-    if isinstance(law, int | float) and not isinstance(law, bool):
+    if isinstance(law, int | float) and not isinstance(law, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's input
         return DynamicScale(float(law))
     raise InputError(
         f"a loss-scaling law is needed, received {law!r} ({type(law).__name__}). Give a law of mixte.scaling, "
         "for example DynamicScale(), its text ('dynamic:initial=1024'), or a number, the initial scale."
     )
+
+
+_NEVER_SCALED: Final = (
+    "this optimizer divides the gradients by the loss scale, but the loss was never multiplied by it: the model "
+    "would train at a tiny fraction of its learning rate. In the train_step or the loop, before the gradients "
+    "are taken, write: loss = optimizer.scale_loss(loss). To train without loss scaling instead, use "
+    "FixedScale(1) (on the command line: --loss-scale none)."
+)
+_BAKED_SCALE: Final = (
+    "scale_loss() was called in a function that JAX compiles, outside a StatelessScope: the scale of this moment "
+    "would be baked into the program, while the gradients are divided by the live one. Use "
+    "optimizer.stateless_scale_loss(optimizer_variables, loss) with the variables that you pass to "
+    "stateless_apply(), or mixte.keras.stateless_minimize(), which does both."
+)
 
 
 def _vector(values: list[float] | list[int], dtype: str, name: str) -> Any:

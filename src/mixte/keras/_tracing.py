@@ -28,10 +28,9 @@ def here() -> Any:
 
         return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     if BACKEND == "jax":
-        import jax
         from jax._src import core  # the current trace has no public name
 
-        return None if jax.core.trace_state_clean() else core.trace_ctx.trace
+        return None if core.trace_state_clean() else core.trace_ctx.trace
     return None
 
 
