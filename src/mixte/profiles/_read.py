@@ -76,8 +76,10 @@ def read_profile(path: str | os.PathLike[str], *, progress: Progress | None = No
 
 def _unknown(path: Path, source: Source) -> str:
     head = source.head()
+    if source.head_damage:
+        return f"{path} cannot be unpacked: {source.head_damage[0]}."
     if not head:
-        return f"{path} is empty." if not source.damage else f"{path} is empty or damaged: {source.damage[0]}."
+        return f"{path} is empty."
     advice = advice_for(head)
     if advice is None and path.suffix in {".nsys-rep", ".qdrep", ".qdstrm"}:
         advice = advice_for(b"NVIDIA Tegra Profiler Report")

@@ -12,7 +12,7 @@ def fields(line: str, delimiter: str = ",") -> list[str]:
         The fields, without quotes; an empty list for what is no line of a CSV file.
     """
     try:
-        for row in csv.reader([line], delimiter=delimiter, skipinitialspace=True):
+        for row in csv.reader([line], delimiter=delimiter):
             return row
     except csv.Error:
         pass

@@ -124,11 +124,14 @@ class JsonArray(Generic[Element]):
             if text[at] == "]":
                 self.complete = True
                 return batch, text[at + 1 :].encode()
-            end = _end_of_value(text, at)
+            end, unfinished = _end_of_value(text, at)
+            if unfinished:
+                break  # the element goes on in the next window, or the file is cut off
             if end is None:
-                at, resumed = self._resync(text, at)
-                if not resumed:
-                    break  # the element goes on in the next window, or the file is cut off
+                following = self._resync(text, at)
+                if following is None:
+                    break
+                at = following
                 continue
             self._keep(batch, text[at:end])
             gap = _GAP.match(text, end)
@@ -145,15 +148,16 @@ class JsonArray(Generic[Element]):
         except _BROKEN:
             self.skipped += text.strip() != "{}"  # TensorFlow ends its traces with an empty object
 
-    def _resync(self, text: str, at: int) -> tuple[int, bool]:
-        """Find the next element that can be read behind one that cannot; False if there is none in sight."""
+    def _resync(self, text: str, at: int) -> int | None:
+        """Find the next element that can be read behind one that cannot; None if there is none in sight."""
         for tries, gap in enumerate(_NEXT.finditer(text, at)):
-            if _end_of_value(text, gap.end()) is not None:
+            end, unfinished = _end_of_value(text, gap.end())
+            if end is not None or unfinished:
                 self.skipped += 1
-                return gap.end(), True
+                return gap.end()
             if tries >= _RESYNC_TRIES:
                 break
-        return at, False
+        return None
 
     def _remainder(self, rest: bytes, windows: Iterator[bytes]) -> bytes:
         for window in windows:
@@ -173,9 +177,12 @@ def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _end_of_value(text: str, at: int) -> int | None:
-    """Tell where the JSON value at `at` ends; None if it is damaged or cut off."""
+def _end_of_value(text: str, at: int) -> tuple[int | None, bool]:
+    """Tell where the JSON value at `at` ends, None if it does not, and whether it only lacks its end."""
     try:
-        return _VALUE.raw_decode(text, at)[1]
+        return _VALUE.raw_decode(text, at)[1], False
+    except json.JSONDecodeError as error:
+        # A literal or an escape cut in two is reported up to a few characters before the end.
+        return None, error.pos > len(text) - 8 or error.msg.startswith("Unterminated string")
     except (ValueError, RecursionError):
-        return None
+        return None, False

@@ -46,7 +46,7 @@ def read(source: Source) -> Profile:
         if opened:
             table = opened
             on_gpu = "API" not in log.section
-        elif table and (found := _DEVICE.match(line)):
+        elif log.section and (found := _DEVICE.match(line)):
             device = log.device(found["name"])
         elif table == "summary" and log.section != "NVTX result":
             on_gpu = _take_summary_row(log, line, device, on_gpu=on_gpu)

@@ -31,7 +31,8 @@ class Source:
 
     Attributes:
         path: The file, as given.
-        damage: A sentence for each way in which the bytes themselves are damaged, filled while reading.
+        damage: A clause for each way in which the bytes themselves are damaged, filled while reading.
+        head_damage: The same for the bytes that `head` looked at.
     """
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
@@ -40,6 +41,7 @@ class Source:
         self._progress = progress
         self._size_bytes = path.stat().st_size
         self._head: bytes | None = None
+        self.head_damage: list[str] = []
 
     @property
     def packed(self) -> bool:
@@ -57,6 +59,7 @@ class Source:
                 if len(taken) >= _limits.HEAD_BYTES:
                     break
             self._head = bytes(taken[: _limits.HEAD_BYTES])
+            self.head_damage = quiet.damage
         return self._head
 
     def text_head(self) -> str:
