@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, final
 from mixte._errors import MixteWarning, PolicyError
 from mixte.keras._describe import describe_layers
 from mixte.keras._framework import keras
-from mixte.keras._scaling import with_loss_scaling
-from mixte.keras._symbolic import refresh_symbolic_dtypes
+from mixte.keras._mismatch import mismatches
+from mixte.keras._optimizer import LossScaleOptimizer, unwrap
+from mixte.keras._scaling import warn_of_idle_scaler, with_loss_scaling
+from mixte.keras._symbolic import (
+    SymbolicDtypes,
+    refresh_symbolic_dtypes,
+    restore_symbolic_dtypes,
+    symbolic_dtypes,
+)
 from mixte.policy import Decision, Policy, decision_table, load_policy, unmatched_rules
 
 if TYPE_CHECKING:
@@ -29,29 +36,33 @@ class AppliedPolicy:
     Attributes:
         policy: The policy.
         decisions: One for the model and one for every layer in it, with the rule and the reason.
-        warnings: What the policy asked for that came to nothing: rules that select no layer, among others.
+        warnings: What came to nothing, and what does not fit: rules that select no layer, a wrapper and the layer
+            inside it in different precisions.
     """
 
     policy: Policy
     decisions: tuple[Decision, ...]
     warnings: tuple[str, ...]
     _before: tuple[tuple[Any, Any], ...]
+    _symbolic: SymbolicDtypes
     _model: Any
-    _optimizer: Any
+    _wrapped: LossScaleOptimizer | None
 
     @property
     def changed(self) -> bool:
         """Whether the model runs differently than before."""
-        return bool(self._before) or self._optimizer is not None
+        return bool(self._before) or self._wrapped is not None
 
     def undo(self) -> None:
         """Give every layer the dtype policy back that it had, and the model its optimizer."""
         for layer, dtype_policy in self._before:
-            layer.dtype_policy = dtype_policy
-        if self._optimizer is not None:
-            self._model.optimizer = self._optimizer
+            _set_policy(layer, dtype_policy)
+        if self._wrapped is not None:
+            inner = unwrap(self._wrapped)
+            if self._model.optimizer is self._wrapped:  # else it was compiled anew since
+                _set_optimizer(self._model, inner)
         forget_compiled(self._model)
-        refresh_symbolic_dtypes(self._model)
+        restore_symbolic_dtypes(self._symbolic)
 
 
 def apply(model: Any, policy: Policy | str, *, law: LossScaleLaw | str | float | None = None) -> AppliedPolicy:
@@ -59,8 +70,9 @@ def apply(model: Any, policy: Policy | str, *, law: LossScaleLaw | str | float |
 
     Layers get their precision by the policy's rules; what the model has compiled is dropped, so that the next
     call runs in the new precisions. If the model is compiled and gradients now flow through float16, its
-    optimizer is wrapped in a ``LossScaleOptimizer``, keeping its state. A built model keeps float32 variables
-    under a mixed policy; a policy with other variables is refused for it.
+    optimizer is wrapped in a ``LossScaleOptimizer``, keeping its state; one that scales its loss already, Keras's
+    own included, is left as it is. A built model keeps float32 variables under a mixed policy; a policy with
+    other variables is refused for it.
 
     Args:
         model: A ``keras.Model``, or a ``keras.Layer``, of any kind. One whose layers are created only when it
@@ -74,6 +86,9 @@ def apply(model: Any, policy: Policy | str, *, law: LossScaleLaw | str | float |
     Raises:
         PolicyError: If the policy is unknown, or would need variables of another dtype than the model has.
 
+    Warns:
+        MixteWarning: If a rule selects no layer, or precisions do not fit together.
+
     Example:
         >>> applied = mixte.keras.apply(model, "mixed_float16")
         >>> print(mixte.keras.summary(applied))
@@ -82,6 +97,8 @@ def apply(model: Any, policy: Policy | str, *, law: LossScaleLaw | str | float |
     applied = apply_before_compilation(model, as_policy(policy), law=law)
     if applied.changed:
         forget_compiled(model)
+    warn_of(applied)
+    warn_of_idle_scaler(model)
     return applied
 
 
@@ -92,20 +109,24 @@ def apply_before_compilation(
     descriptions = describe_layers(model)
     decisions = decision_table(policy, descriptions)
     _check_variables(decisions)
-    before = tuple(
-        (decision.layer.layer, decision.layer.layer.dtype_policy)  # type: ignore[union-attr] - describe_layers sets it
-        for decision in decisions
-        if _changes(decision)
-    )
-    for decision in decisions:
-        if _changes(decision):
-            decision.layer.layer.dtype_policy = str(decision.precision)  # type: ignore[union-attr]
-    optimizer = _scale_compiled(model, policy, law)
-    if before:
+    changes = [(_layer(decision), str(decision.precision)) for decision in decisions if _changes(decision)]
+    before = tuple((layer, layer.dtype_policy) for layer, _ in changes)
+    symbolic = symbolic_dtypes(model) if changes else ()
+    for layer, precision in changes:
+        _set_policy(layer, precision)
+    wrapped = _scale_compiled(model, policy, law)
+    if changes:
         refresh_symbolic_dtypes(model)
-    notes = tuple(str(unmatched) for unmatched in unmatched_rules(policy, descriptions))
+    notes = [str(unmatched) for unmatched in unmatched_rules(policy, descriptions)]
+    notes += mismatches(model, decisions)
     return AppliedPolicy(
-        policy=policy, decisions=decisions, warnings=notes, _before=before, _model=model, _optimizer=optimizer
+        policy=policy,
+        decisions=decisions,
+        warnings=tuple(notes),
+        _before=before,
+        _symbolic=symbolic,
+        _model=model,
+        _wrapped=wrapped,
     )
 
 
@@ -127,20 +148,30 @@ def as_policy(policy: Policy | str) -> Policy:
     return policy
 
 
-def warn_unmatched(applied: AppliedPolicy) -> None:
-    """Warn of every rule that selected no layer."""
+def warn_of(applied: AppliedPolicy) -> None:
+    """Warn of all that came to nothing, and of precisions that do not fit together."""
     for text in applied.warnings:
         warnings.warn(text, category=MixteWarning, stacklevel=3)
 
 
+def _layer(decision: Decision) -> Any:
+    return decision.layer.layer
+
+
 def _changes(decision: Decision) -> bool:
-    layer: Any = decision.layer.layer
-    return decision.precision is not None and layer.dtype_policy.name != str(decision.precision)
+    layer = _layer(decision)
+    present = (layer.compute_dtype, layer.variable_dtype)
+    return decision.precision is not None and present != (decision.compute_dtype, decision.variable_dtype)
+
+
+def _set_policy(layer: Any, dtype_policy: Any) -> None:
+    # Not by Keras's setter: where the layer has a policy map, it would change the map, for all who share it.
+    layer._dtype_policy = keras.dtype_policies.get(dtype_policy)  # noqa: SLF001
 
 
 def _check_variables(decisions: Sequence[Decision]) -> None:
     for decision in decisions:
-        layer: Any = decision.layer.layer
+        layer = _layer(decision)
         own = [*layer._trainable_variables, *layer._non_trainable_variables]  # noqa: SLF001 - without sublayers'
         for variable in own:
             dtype = keras.backend.standardize_dtype(variable.dtype)
@@ -155,16 +186,25 @@ def _check_variables(decisions: Sequence[Decision]) -> None:
                 )
 
 
-def _scale_compiled(model: Any, policy: Policy, law: LossScaleLaw | str | float | None) -> Any:
-    """Wrap the optimizer of a compiled model where needed; return the one that it had, or None."""
+def _scale_compiled(
+    model: Any, policy: Policy, law: LossScaleLaw | str | float | None
+) -> LossScaleOptimizer | None:
+    """Wrap the optimizer of a compiled model where needed; return the wrapper, or None."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
         return None
     wrapped = with_loss_scaling(optimizer, model, policy, law=law)
     if wrapped is optimizer:
         return None
-    model.optimizer = wrapped
-    return optimizer
+    _set_optimizer(model, wrapped)
+    return wrapped
+
+
+def _set_optimizer(model: Any, optimizer: Any) -> None:
+    model.optimizer = optimizer
+    compiled = getattr(model, "_compile_config", None)
+    if compiled is not None:  # what a saved model is compiled with when it is loaded
+        compiled.config["optimizer"] = optimizer
 
 
 def forget_compiled(model: Any) -> None:

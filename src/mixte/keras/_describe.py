@@ -38,6 +38,8 @@ def explicit_dtype(layer: Any) -> str | None:
     policy object or a configuration instead. Known exactly for layers made under ``mixte.keras.use``; of others
     Keras keeps the constructor's arguments if all of them are plain values.
     """
+    if layer.dtype_policy.quantization_mode is not None:  # quantised: no policy is to take that back
+        return layer.dtype_policy.name
     if hasattr(layer, "_mixte_dtype_argument"):
         return layer._mixte_dtype_argument  # noqa: SLF001 - ours
     arguments = getattr(layer, "_auto_config", None)
@@ -61,8 +63,7 @@ def _walk(
         is_output=id(layer) in outputs,
         activation=_activation_name(layer),
         has_activity_regularizer=getattr(layer, "activity_regularizer", None) is not None,
-        # What Keras's own layers pass on to their parts was not written by the script's author.
-        dtype_set_by_user=explicit_dtype(layer) if owner is None else None,
+        dtype_set_by_user=_dtype_by_script(layer, owner),
         owner=owner,
         layer=layer,
     )
@@ -71,6 +72,24 @@ def _walk(
     for sub in sublayers(layer):
         name = f"{path}/{sub.name}" if path else sub.name
         yield from _walk(sub, path=name, owner=inner_owner, outputs=outputs, seen=seen)
+
+
+def wraps_layers_of_script(layer: Any) -> bool:
+    """Tell whether the layers inside a Keras layer were made by the script, each with a precision of its own.
+
+    Others, such as an attention layer's projections, are made by the layer, and take its precision from it.
+    """
+    return (
+        isinstance(layer, (keras.layers.Wrapper, keras.layers.StackedRNNCells))
+        or type(layer) is keras.layers.RNN
+    )
+
+
+def _dtype_by_script(layer: Any, owner: LayerDescription | None) -> str | None:
+    explicit = explicit_dtype(layer)
+    if explicit is not None or owner is None or wraps_layers_of_script(owner.layer):
+        return explicit
+    return owner.dtype_set_by_user
 
 
 def _is_keras_layer(layer: Any) -> bool:

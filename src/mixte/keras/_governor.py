@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from mixte._errors import MixteWarning
-from mixte.keras._apply import AppliedPolicy, apply_before_compilation, as_policy, warn_unmatched
+from mixte.keras._apply import AppliedPolicy, apply_before_compilation, as_policy, warn_of
 from mixte.keras._framework import compute_output_spec, keras
-from mixte.keras._scaling import computes_in, with_loss_scaling
+from mixte.keras._scaling import computes_in, warn_of_idle_scaler, with_loss_scaling
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -69,8 +69,12 @@ class Governor:
     def leave(self) -> None:
         """End the last regime, and apply its policy to the models that are built by now."""
         regime = self._current.pop()
-        for model in [model for model, under in self._regimes.items() if under is regime and model.built]:
-            self.govern(model)
+        models = [model for model, under in self._regimes.items() if under is regime and model.built]
+        # One inside another is governed with it: by itself, its last layer would count as an output.
+        inner = {id(part) for model in models for part in model._flatten_layers(include_self=False)}  # noqa: SLF001
+        for model in models:
+            if id(model) not in inner:
+                self.govern(model)
 
     def model_made(self, model: Any) -> None:
         """Note that a model is being made."""
@@ -97,15 +101,15 @@ class Governor:
             return
         for inner in model._flatten_layers():  # noqa: SLF001 - `layers` are the direct ones only
             self._pending.pop(inner, None)
-        if regime.policy is None:
-            return
-        first = model not in self._applied
-        applied = apply_before_compilation(model, regime.policy, law=regime.law)
-        self._applied[model] = applied
-        if first:
-            warn_unmatched(applied)
-        if regime.observer is not None:
-            regime.observer.policy_applied(model, applied)
+        if regime.policy is not None:
+            first = model not in self._applied
+            applied = apply_before_compilation(model, regime.policy, law=regime.law)
+            self._applied[model] = applied
+            if first:
+                warn_of(applied)
+            if regime.observer is not None:
+                regime.observer.policy_applied(model, applied)
+        warn_of_idle_scaler(model)
 
     def build_then_govern(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Any) -> None:
         """Build a model by a symbolic call on tensors like those of its first call, then apply its policy.

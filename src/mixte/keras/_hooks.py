@@ -1,7 +1,7 @@
 """Put mixte into the few places of Keras that every training passes, once per process.
 
 Patching is what lets a script stay as it is. It is done only on the explicit acts ``mixte.keras.use`` and
-``mixte run``, changes nothing for models that were not made under a policy, and touches five public names.
+``mixte run``, changes nothing for models that were not made under a policy, and touches six public names.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ def install() -> None:
         return
     _INSTALLED.append(True)
     _patch_layer_init()
+    _patch_bidirectional_init()
     _patch_layer_call()
     _patch_model_new()
     _patch_compile()
@@ -38,6 +39,22 @@ def _patch_layer_init() -> None:
         object.__setattr__(self, "_mixte_dtype_argument", dtype if isinstance(dtype, str) else None)
 
     keras.Layer.__init__ = init
+
+
+def _patch_bidirectional_init() -> None:
+    """Keep it for the layer inside, too, which ``Bidirectional`` makes anew from its configuration."""
+    original = keras.layers.Bidirectional.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, layer: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, layer, *args, **kwargs)
+        mark = getattr(layer, "_mixte_dtype_argument", None)
+        own_backward = kwargs.get("backward_layer", args[2] if len(args) > 2 else None)  # used as it is
+        for inner in (self.forward_layer, self.backward_layer):
+            if inner is not own_backward:
+                object.__setattr__(inner, "_mixte_dtype_argument", mark)
+
+    keras.layers.Bidirectional.__init__ = init
 
 
 def _patch_layer_call() -> None:

@@ -81,7 +81,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         super().__init__(inner_optimizer, name=name or "loss_scale_optimizer")
         self._fixed_factor = factor
         self.scaler = scaler
-        self.iterations_on_skip = iterations_on_skip
+        self.iterations_on_skip: OnSkip = iterations_on_skip
         self.initial_scale = float(scaler.law.initial_state()["scale"])
         self.dynamic_growth_steps = getattr(scaler.law, "growth_interval", None)
         for variable in scaler.variables:

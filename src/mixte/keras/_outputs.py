@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from mixte.keras._framework import compute_output_spec, keras
@@ -26,12 +27,18 @@ def output_layers(model: Any) -> list[Any]:
 def _direct_output_layers(model: Any) -> list[Any]:
     if not isinstance(model, keras.Model):
         return []
-    functional = getattr(model, "_functional", None) if isinstance(model, keras.Sequential) else model
-    if functional is not None and hasattr(functional, "_operations"):
+    functional = _graph(model)
+    if functional is not None:
         return _producers(functional)
     if isinstance(model, keras.Sequential):
         return list(model.layers[-1:])
-    return _traced_output_layers(model) if model.built else []
+    return _traced_output_layers(model)
+
+
+def _graph(model: Any) -> Any:
+    """Return the functional model that a functional or built sequential model runs; None for others."""
+    functional = getattr(model, "_functional", None) if isinstance(model, keras.Sequential) else model
+    return functional if hasattr(functional, "_operations") else None
 
 
 def _producers(functional: Any) -> list[Any]:
@@ -53,24 +60,43 @@ def _producers(functional: Any) -> list[Any]:
     return layers
 
 
+def layers_fed_by_inputs(model: Any) -> list[Any]:
+    """Return the layers of a subclassed model that are called on its inputs as they are, not cast.
+
+    None in a functional or sequential model, which leaves its inputs to its layers.
+    """
+    if _graph(model) is not None or isinstance(model, keras.Sequential):
+        return []
+    return [layer for layer, received, _ in _trace(model) if received]
+
+
 def _traced_output_layers(model: Any) -> list[Any]:
-    """Call a subclassed model on symbolic tensors and see which layers return what it returns."""
+    return [layer for layer, _, returned in _trace(model) if returned]
+
+
+def _trace(model: Any) -> list[tuple[Any, bool, bool]]:
+    """Call a subclassed model on symbolic tensors, and see which layers its inputs and outputs pass.
+
+    Returns:
+        For each call of a layer: the layer, whether it was given an input of the model, and whether it returned
+        an output. Nothing where the model is not built, or cannot be called so.
+    """
     shapes = getattr(model, "_build_shapes_dict", None) or {}
     arguments = [_symbolic(shape) for shape in shapes.values()]
-    if not arguments or any(argument is None for argument in arguments):
+    if not model.built or not arguments or any(argument is None for argument in arguments):
         return []
-    returned: list[tuple[Any, Any]] = []
-    found: list[Any] = []
-    layers = [layer for layer in model._flatten_layers(include_self=False)]  # noqa: SLF001, C416
+    calls: list[tuple[Any, list[Any], list[Any]]] = []
+    seen: list[tuple[Any, bool, bool]] = []
+    layers = list(model._flatten_layers(include_self=False))  # noqa: SLF001 - `layers` are the direct ones only
 
     def call(*values: Any) -> Any:
         result = model.call(*values)
-        tensors = keras.tree.flatten(result)
-        found.extend(layer for layer, value in returned if any(value is tensor for tensor in tensors))
+        inputs, outputs = keras.tree.flatten(values), keras.tree.flatten(result)
+        seen.extend((layer, _share(given, inputs), _share(got, outputs)) for layer, given, got in calls)
         return result
 
     for layer in layers:
-        object.__setattr__(layer, "call", _listening(layer, layer.call, returned))
+        object.__setattr__(layer, "call", _listening(layer, layer.call, calls))
     try:
         compute_output_spec(call, *arguments)
     except Exception:  # noqa: BLE001 - a user's model may refuse symbolic tensors in any way: then it is unknown
@@ -78,16 +104,21 @@ def _traced_output_layers(model: Any) -> list[Any]:
     finally:
         for layer in layers:
             object.__delattr__(layer, "call")
-    return found
+    return seen
 
 
-def _listening(layer: Any, call: Any, returned: list[tuple[Any, Any]]) -> Any:
+def _listening(layer: Any, call: Any, calls: list[tuple[Any, list[Any], list[Any]]]) -> Any:
+    @functools.wraps(call)  # Keras reads its signature
     def listen(*args: Any, **kwargs: Any) -> Any:
         result = call(*args, **kwargs)
-        returned.extend((layer, tensor) for tensor in keras.tree.flatten(result))
+        calls.append((layer, keras.tree.flatten((args, kwargs)), keras.tree.flatten(result)))
         return result
 
     return listen
+
+
+def _share(some: list[Any], others: list[Any]) -> bool:
+    return any(one is other for one in some for other in others)
 
 
 def _symbolic(shape: Any) -> Any:

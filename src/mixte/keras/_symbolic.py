@@ -8,6 +8,27 @@ from mixte.keras._framework import keras
 
 _SIXTEEN_BIT = ("float16", "bfloat16")
 
+SymbolicDtypes = tuple[tuple[Any, str], ...]
+"""Symbolic tensors and input layers, each with its dtype."""
+
+
+def symbolic_dtypes(model: Any) -> SymbolicDtypes:
+    """Return the dtypes in the graphs of a model and of those inside it, for ``restore_symbolic_dtypes``."""
+    holders: dict[int, Any] = {}
+    for graph in _graphs(model):
+        for nodes in graph._nodes_by_depth.values():  # noqa: SLF001 - no public walk exists
+            for node in nodes:
+                if isinstance(node.operation, keras.layers.InputLayer):
+                    holders[id(node.operation)] = node.operation
+                holders.update((id(tensor), tensor) for tensor in node.outputs)
+    return tuple((holder, holder._dtype) for holder in holders.values())  # noqa: SLF001 - read-only in public
+
+
+def restore_symbolic_dtypes(dtypes: SymbolicDtypes) -> None:
+    """Set dtypes back to what they were."""
+    for holder, dtype in dtypes:
+        holder._dtype = dtype  # noqa: SLF001 - read-only in public
+
 
 def refresh_symbolic_dtypes(model: Any) -> None:
     """Infer the dtype of every symbolic tensor of a functional or sequential model again, from its layers.
@@ -16,13 +37,15 @@ def refresh_symbolic_dtypes(model: Any) -> None:
     a 16-bit one at the input rounds the data, or overflows, before a float32 first layer sees it. A nested
     model comes before the model around it.
     """
-    for layer in model._flatten_layers():  # noqa: SLF001 - it also yields nested models
-        graph = getattr(layer, "_functional", None) or layer
-        if layer is not model and hasattr(graph, "_nodes_by_depth"):
-            _refresh(graph)
-    graph = getattr(model, "_functional", None) or model
-    if hasattr(graph, "_nodes_by_depth"):
+    for graph in _graphs(model):
         _refresh(graph)
+
+
+def _graphs(model: Any) -> list[Any]:
+    """Return the graphs of the functional and sequential models in a model, the model's own last."""
+    models = [layer for layer in model._flatten_layers() if layer is not model]  # noqa: SLF001 - yields nested models
+    graphs = [getattr(layer, "_functional", None) or layer for layer in (*models, model)]
+    return [graph for graph in graphs if hasattr(graph, "_nodes_by_depth")]
 
 
 def _refresh(graph: Any) -> None:
