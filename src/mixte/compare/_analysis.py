@@ -15,7 +15,7 @@ from mixte.compare._statistics import (
     within_runs_interval,
 )
 from mixte.compare._trajectory import same_trajectory
-from mixte.records import RunSummary, summarise
+from mixte.records import RunSummary, steady_step_times_ns, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -181,7 +181,9 @@ def _ratios(base: Sequence[FinishedRun], other: Sequence[FinishedRun]) -> tuple[
         if ratios:
             interval, basis = ratio_interval(ratios), "pairs"
             if quantity == "step time" and len(base) == 1:
-                interval = within_runs_interval(_steady_ns(base[0].record), _steady_ns(other[0].record))
+                interval = within_runs_interval(
+                    steady_step_times_ns(base[0].record), steady_step_times_ns(other[0].record)
+                )
                 basis = "steps"
             found.append(
                 Ratio(
@@ -194,8 +196,3 @@ def _ratios(base: Sequence[FinishedRun], other: Sequence[FinishedRun]) -> tuple[
                 )
             )
     return tuple(found)
-
-
-def _steady_ns(record: Record) -> list[int]:
-    """The step times after the first, as ``summarise`` takes them."""
-    return [step.step_time_ns for step in record.steps if step.step_time_ns is not None][1:]

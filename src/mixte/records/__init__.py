@@ -26,12 +26,17 @@ from mixte.records._schema import (
     Device as Device,
     LayerPrecision as LayerPrecision,
     Model as Model,
+    Optimizer as Optimizer,
     Policy as Policy,
     Process as Process,
     Run as Run,
     RunStatus as RunStatus,
 )
-from mixte.records._summarise import summarise as summarise
+from mixte.records._step_clock import StepClock as StepClock, StepEnd as StepEnd
+from mixte.records._summarise import (
+    steady_step_times_ns as steady_step_times_ns,
+    summarise as summarise,
+)
 from mixte.records._summary import (
     Change as Change,
     OptimizerSummary as OptimizerSummary,

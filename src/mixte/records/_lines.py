@@ -32,7 +32,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
         step: Number of the step since the start of the run, from 1. A step whose update was skipped counts.
         time_s: Seconds since the start of the run at the end of the step.
         epoch: Number of the epoch, from 0 as in Keras.
-        step_time_ns: Duration of the step in nanoseconds. The first includes tracing and compilation.
+        step_time_ns: Duration of the step in nanoseconds, the wait for its data included. Where several steps
+            are logged as one line, because the framework runs them as one, their mean.
+        first: Whether it is the first step of a training (a ``fit``, say): it includes tracing and compilation.
         loss: The loss as the script's framework reported it at this step, without the loss scale. In Keras's
             ``fit`` that is the mean since the start of the epoch.
         metrics: Every other reported value, by name; the same remark applies.
@@ -43,6 +45,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     time_s: float
     epoch: int | None = None
     step_time_ns: int | None = None
+    first: bool = False
     loss: float | None = None
     metrics: dict[str, float] = {}
     optimizers: dict[str, OptimizerStep] = {}

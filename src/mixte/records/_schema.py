@@ -71,6 +71,20 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[LayerPrecision, ...] = ()
 
 
+class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
+    """One optimizer that updated weights.
+
+    Attributes:
+        name: The name under which lines of ``steps.jsonl`` speak of it.
+        optimizer_class: The class, for example ``"Adam"``; without the loss scaling around it.
+        loss_scale: The loss-scaling law with its parameters as text; ``"none"`` if its loss is not scaled.
+    """
+
+    name: str
+    optimizer_class: str | None = None
+    loss_scale: str | None = None
+
+
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """A device that the framework could use in this run.
 
@@ -115,11 +129,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         arguments: The script's own arguments.
         policy: The precision policy.
         backend: ``"tensorflow"``, ``"jax"`` or ``"torch"``.
-        loss_scale: The loss-scaling law with its parameters as text; ``"none"`` for a run without loss scaling.
+        loss_scale: The loss-scaling law that the user asked for, with its parameters as text; None for the
+            default. ``optimizers`` says what was used.
         seed: The seed that the run was given.
         versions: Version of Python and of each framework, by name.
         devices: The devices that the framework could use.
         models: The models trained, with every layer's precision. Known once they are built.
+        optimizers: The optimizers, each with its loss-scaling law. Known once they are used.
         warnings: What the user should know about this run, in the order in which it came up.
         process: The process that wrote the record; set by the writer.
         started_at: UTC; set by the writer.
@@ -142,6 +158,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
     devices: tuple[Device, ...] = ()
     models: tuple[Model, ...] = ()
+    optimizers: tuple[Optimizer, ...] = ()
     warnings: tuple[str, ...] = ()
     process: Process | None = None
     started_at: dt.datetime | None = None

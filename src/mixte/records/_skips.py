@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mixte.records._lines import OptimizerState, OptimizerStep, State, Step
+    from mixte.records._schema import Optimizer
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,24 +38,30 @@ class _Tally:
                     self.later = _plus(self.later, 1)
 
 
-def summarise_optimizers(steps: Sequence[Step], states: Sequence[State]) -> dict[str, OptimizerSummary]:
+def summarise_optimizers(
+    optimizers: Sequence[Optimizer], steps: Sequence[Step], states: Sequence[State]
+) -> dict[str, OptimizerSummary]:
     """Summarise every optimizer that appears in a record.
 
     The counters in the last state that has them hold for all steps up to that state's. Steps logged after it,
     as a killed run leaves them, are added one by one.
 
     Args:
+        optimizers: Those that the run names.
         steps: The logged steps.
         states: The logged states.
 
     Returns:
         A summary for each optimizer by name, in the order of appearance.
     """
-    names = {name: None for line in (*steps, *states) for name in line.optimizers}
-    return {name: _summarise(name, steps, states) for name in names}
+    laws = {optimizer.name: optimizer.loss_scale for optimizer in optimizers}
+    logged = {name: None for line in (*steps, *states) for name in line.optimizers}
+    return {name: _summarise(name, laws.get(name), steps, states) for name in {**laws, **logged}}
 
 
-def _summarise(name: str, steps: Sequence[Step], states: Sequence[State]) -> OptimizerSummary:
+def _summarise(name: str, law: str | None, steps: Sequence[Step], states: Sequence[State]) -> OptimizerSummary:
+    if not any(name in line.optimizers for line in (*steps, *states)):
+        return OptimizerSummary(law=law)
     tally = _Tally()
     counted_to = 0
     for state in states:
@@ -66,6 +73,7 @@ def _summarise(name: str, steps: Sequence[Step], states: Sequence[State]) -> Opt
             tally.add(step.optimizers[name])
     scales = _loss_scales(name, steps, states)
     return OptimizerSummary(
+        law=law,
         loss_scale=Change(first=scales[0], last=scales[-1]) if scales else None,
         loss_scale_min=min(scales, default=None),
         loss_scale_max=max(scales, default=None),

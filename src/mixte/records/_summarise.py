@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def summarise(record: Record) -> RunSummary:
     """Summarise a run. Pure: the same record gives the same summary, here or on another machine.
 
-    Steps are numbered by the writer, so their number is the largest one logged. The first timed step is kept
-    apart, because it contains tracing and compilation; median and 95th percentile (linear interpolation between
-    the two nearest values) are over all later ones.
+    Steps are numbered by the writer, so their number is the largest one logged. The first step of each training
+    is kept apart, because it contains tracing and compilation; median and 95th percentile (linear interpolation
+    between the two nearest values) are over all others.
 
     For the training data, the last value is that of the last complete epoch, or of the last logged step where
     no epoch was logged; the first is that of the first epoch if there are at least two, else of the first
@@ -36,11 +36,11 @@ def summarise(record: Record) -> RunSummary:
         The summary. What the record does not tell is None.
     """
     run = record.run
-    times_ns = [step.step_time_ns for step in record.steps if step.step_time_ns is not None]
-    steady_ns = sorted(times_ns[1:])
+    first_ns, steady_ns = _step_times_ns(record.steps)
+    ordered_ns = sorted(steady_ns)
     layers = [layer for model in run.models for layer in model.layers]
     scores = _scores(record)
-    optimizers = summarise_optimizers(record.steps, record.states)
+    optimizers = summarise_optimizers(run.optimizers, record.steps, record.states)
     return RunSummary(
         status=record.status,
         script=run.script,
@@ -54,10 +54,10 @@ def summarise(record: Record) -> RunSummary:
         parameters_by_variable_dtype=_count_parameters(record),
         steps=max((line.step for line in (*record.steps, *record.states)), default=None),
         duration_s=_duration_s(record),
-        first_step_ns=times_ns[0] if times_ns else None,
-        steady_steps=len(steady_ns),
-        step_time_median_ns=_quantile(steady_ns, 0.5),
-        step_time_p95_ns=_quantile(steady_ns, 0.95),
+        first_step_ns=first_ns,
+        steady_steps=len(ordered_ns),
+        step_time_median_ns=_quantile(ordered_ns, 0.5),
+        step_time_p95_ns=_quantile(ordered_ns, 0.95),
         scores=scores,
         optimizers=optimizers,
         host_memory_peak_bytes=_largest(state.host_memory_peak_bytes for state in record.states),
@@ -66,6 +66,24 @@ def summarise(record: Record) -> RunSummary:
         exception=run.exception,
         warnings=(*run.warnings, *_findings(record, scores, optimizers)),
     )
+
+
+def steady_step_times_ns(record: Record) -> list[int]:
+    """The durations of the steps that are not the first of a training, in their order, in nanoseconds.
+
+    Args:
+        record: The record. If it marks no step as a first one, the first timed one counts as such.
+    """
+    return _step_times_ns(record.steps)[1]
+
+
+def _step_times_ns(steps: Sequence[Step]) -> tuple[int | None, list[int]]:
+    """The duration of the first step of all, and those of the steady ones."""
+    timed = [(step.first, step.step_time_ns) for step in steps if step.step_time_ns is not None]
+    firsts = [time_ns for first, time_ns in timed if first]
+    if not any(step.first for step in steps) and timed:
+        return timed[0][1], [time_ns for _, time_ns in timed[1:]]
+    return firsts[0] if firsts else None, [time_ns for first, time_ns in timed if not first]
 
 
 def _findings(

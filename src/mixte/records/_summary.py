@@ -35,6 +35,7 @@ class OptimizerSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Loss scale and skipped steps of one optimizer. None is unknown.
 
     Attributes:
+        law: The loss-scaling law as text; ``"none"`` if the loss is not scaled.
         loss_scale: First and last loss scale.
         loss_scale_min: Smallest logged loss scale.
         loss_scale_max: Largest logged loss scale.
@@ -46,6 +47,7 @@ class OptimizerSummary(msgspec.Struct, frozen=True, kw_only=True):
             first applied one, that one included; None before it.
     """
 
+    law: str | None = None
     loss_scale: Change | None = None
     loss_scale_min: float | None = None
     loss_scale_max: float | None = None
@@ -66,14 +68,14 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         backend: The backend.
         devices: Names of the devices.
         seed: The seed that the run was given.
-        loss_scale_law: The loss-scaling law as text, ``"none"`` without one.
+        loss_scale_law: The loss-scaling law that the user asked for, as text; None for the default.
         layers_by_compute_dtype: Number of layers by the dtype of their arithmetic.
         parameters: Number of values in all variables of all models.
         parameters_by_variable_dtype: The same by storage dtype.
         steps: Number of training steps.
         duration_s: Seconds from the start to the end, or to the last line of a run that never ended.
         first_step_ns: Duration of the first timed step, with tracing and compilation.
-        steady_steps: Number of timed steps after the first.
+        steady_steps: Number of steady steps: timed ones that are not the first of a training.
         step_time_median_ns: Median duration of the steady steps.
         step_time_p95_ns: 95th percentile of the duration of the steady steps.
         scores: Loss and metrics by set of data: ``"train"``, ``"validation"``, ``"test"``.

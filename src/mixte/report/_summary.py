@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _LABEL_COLUMNS = 12
 _LONGEST_LABEL = 24
+_LONGEST_EXCEPTION = 400
+_UNSCALED = "none"
+_CHECKED_ONLY = "fixed:1"
 
 
 def render_summary(
@@ -44,37 +47,69 @@ def render_summary(
 
 
 def _headline(summary: RunSummary) -> str:
-    ended = f"mixte: {summary.script} {_ENDED[summary.status]} {quantities.seconds(summary.duration_s)}"
+    duration = "" if summary.duration_s is None else f" {_ENDED_FOR[summary.status]} {_duration(summary)}"
+    ended = f"mixte: {summary.script} {_ENDED[summary.status]}{duration}"
     if summary.exception is not None:
-        return f"{ended}: {summary.exception}"
+        return f"{ended}: {clip(' '.join(summary.exception.split()), _LONGEST_EXCEPTION)}"
     return f"{ended} with exit code {summary.exit_code}" if summary.exit_code else ended
 
 
+def _duration(summary: RunSummary) -> str:
+    return quantities.seconds(summary.duration_s)
+
+
 _ENDED = {
-    "running": "is running since",
-    "finished": "finished after",
-    "failed": "failed after",
-    "interrupted": "was interrupted after",
-    "killed": "was killed after",
+    "running": "is running",
+    "finished": "finished",
+    "failed": "failed",
+    "interrupted": "was interrupted",
+    "killed": "was killed",
+}
+_ENDED_FOR = {
+    "running": "since",
+    "finished": "in",
+    "failed": "after",
+    "interrupted": "after",
+    "killed": "after",
 }
 
 
 def _rows(summary: RunSummary) -> Iterator[tuple[str, str]]:
+    """The rows. Before the first step, only what is known: the rest would say that nothing was trained, at length."""
+    for label, value in _all_rows(summary):
+        if summary.steps is not None or value != quantities.UNKNOWN:
+            yield label, value
+
+
+def _all_rows(summary: RunSummary) -> Iterator[tuple[str, str]]:
     yield "policy", _policy(summary)
-    yield "devices", ", ".join(summary.devices) or quantities.UNKNOWN
+    yield "devices", _devices(summary)
     yield "layers", _counts(summary.layers_by_compute_dtype)
     yield "parameters", _parameters(summary)
     yield "steps", quantities.count(summary.steps)
     yield "step time", _step_time(summary)
     yield from _scores(summary)
     yield from _optimizers(summary)
-    host, device = summary.host_memory_peak_bytes, summary.device_memory_peak_bytes
-    yield "peak memory", f"host {quantities.size(host)}, device {quantities.size(device)}"
+    yield "peak memory", _memory(summary)
 
 
 def _policy(summary: RunSummary) -> str:
-    seed = "unknown" if summary.seed is None else summary.seed
-    return f"{summary.policy} on {summary.backend or quantities.UNKNOWN}, seed {seed}"
+    backend = "" if summary.backend is None else f" on {summary.backend}"
+    return f"{summary.policy}{backend}, {'no seed given' if summary.seed is None else f'seed {summary.seed}'}"
+
+
+def _devices(summary: RunSummary) -> str:
+    counts = {name: summary.devices.count(name) for name in dict.fromkeys(summary.devices)}
+    parts = [name if count == 1 else f"{count} x {name}" for name, count in counts.items()]
+    return ", ".join(parts) or quantities.UNKNOWN
+
+
+def _memory(summary: RunSummary) -> str:
+    host, device = summary.host_memory_peak_bytes, summary.device_memory_peak_bytes
+    if host is None and device is None:
+        return quantities.UNKNOWN
+    # A run on the CPU has no device memory: there is nothing to be unknown.
+    return f"host {quantities.size(host)}{'' if device is None else f', device {quantities.size(device)}'}"
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -90,13 +125,13 @@ def _parameters(summary: RunSummary) -> str:
 
 
 def _step_time(summary: RunSummary) -> str:
-    if summary.first_step_ns is None:
-        return quantities.UNKNOWN
-    first = f"first {quantities.duration(summary.first_step_ns)} (with compilation)"
-    if summary.step_time_median_ns is None:
-        return first
-    median, p95 = map(quantities.duration, (summary.step_time_median_ns, summary.step_time_p95_ns))
-    return f"median {median}, p95 {p95} over {quantities.count(summary.steady_steps)} steps; {first}"
+    parts: list[str] = []
+    if summary.step_time_median_ns is not None:
+        median, p95 = map(quantities.duration, (summary.step_time_median_ns, summary.step_time_p95_ns))
+        parts.append(f"median {median}, p95 {p95} over {quantities.count(summary.steady_steps)} steps")
+    if summary.first_step_ns is not None:
+        parts.append(f"first {quantities.duration(summary.first_step_ns)} (with compilation)")
+    return "; ".join(parts) or quantities.UNKNOWN
 
 
 def _scores(summary: RunSummary) -> Iterator[tuple[str, str]]:
@@ -121,24 +156,30 @@ def _arrow(change: Change) -> str:
 
 
 def _optimizers(summary: RunSummary) -> Iterator[tuple[str, str]]:
-    law = summary.loss_scale_law or quantities.UNKNOWN
     if not summary.optimizers:
-        yield "loss scale", law
-        yield "skipped", quantities.UNKNOWN
+        yield "loss scale", summary.loss_scale_law or quantities.UNKNOWN
     for name, optimizer in summary.optimizers.items():
         # With a single optimizer its name says nothing.
         prefix = f"{name}: " if len(summary.optimizers) > 1 else ""
-        yield "loss scale", f"{prefix}{_loss_scale(optimizer, law)}"
-        yield "skipped", f"{prefix}{_skips(optimizer)}"
+        yield "loss scale", f"{prefix}{_loss_scale(optimizer, optimizer.law or summary.loss_scale_law)}"
+        if optimizer.law != _UNSCALED:
+            yield "skipped", f"{prefix}{_skips(optimizer)}"
 
 
-def _loss_scale(optimizer: OptimizerSummary, law: str) -> str:
-    if optimizer.loss_scale is None:
-        return law
-    first, last = optimizer.loss_scale.first, optimizer.loss_scale.last
-    low, high = optimizer.loss_scale_min, optimizer.loss_scale_max
-    range_ = f"{quantities.scale(low)} to {quantities.scale(high)}"
-    return f"{quantities.scale(first)} -> {quantities.scale(last)} (range {range_}), {law}"
+def _loss_scale(optimizer: OptimizerSummary, law: str | None) -> str:
+    if optimizer.law == _UNSCALED:
+        return "the loss is not scaled"
+    if optimizer.law == _CHECKED_ONLY:
+        return "the loss is not scaled; every step is checked"
+    change = optimizer.loss_scale
+    if change is None:
+        return law or quantities.UNKNOWN
+    by = "" if law is None else f", {law}"
+    if optimizer.loss_scale_min == optimizer.loss_scale_max:
+        return f"{quantities.scale(change.last)} throughout{by}"
+    low, high = quantities.scale(optimizer.loss_scale_min), quantities.scale(optimizer.loss_scale_max)
+    first, last = quantities.scale(change.first), quantities.scale(change.last)
+    return f"{first} -> {last} (range {low} to {high}){by}"
 
 
 def _skips(optimizer: OptimizerSummary) -> str:

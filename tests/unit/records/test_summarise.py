@@ -17,6 +17,7 @@ from mixte.records import (
     Evaluation,
     LayerPrecision,
     Model,
+    Optimizer,
     OptimizerState,
     OptimizerStep,
     OptimizerSummary,
@@ -25,6 +26,7 @@ from mixte.records import (
     Run,
     State,
     Step,
+    steady_step_times_ns,
     summarise,
 )
 
@@ -231,3 +233,33 @@ def test_parameters_are_unknown_if_those_of_one_model_are() -> None:
 def test_a_killed_run_lasted_until_its_last_line() -> None:
     summary = summarise(record(Step(step=1, time_s=2.5), State(time_s=4.0, step=1), status="killed"))
     assert (summary.status, summary.duration_s) == ("killed", 4.0)
+
+
+def test_the_first_step_of_each_training_is_kept_out_of_the_step_times() -> None:
+    marks = [(900, True), (10, False), (12, False), (500, True), (11, False)]
+    lines = [
+        Step(step=n, time_s=0.0, step_time_ns=time, first=first)
+        for n, (time, first) in enumerate(marks, start=1)
+    ]
+    summary = summarise(record(*lines))
+    assert (summary.first_step_ns, summary.steady_steps, summary.step_time_median_ns) == (900, 3, 11)
+    assert steady_step_times_ns(record(*lines)) == [10, 12, 11]
+
+
+def test_a_first_step_of_unknown_duration_leaves_all_others_steady() -> None:
+    lines = [Step(step=1, time_s=0.0, first=True), Step(step=2, time_s=0.0, step_time_ns=4)]
+    summary = summarise(record(*lines))
+    assert (summary.first_step_ns, summary.steady_steps, summary.step_time_median_ns) == (None, 1, 4)
+
+
+def test_every_optimizer_that_the_run_names_is_summarised_with_its_law() -> None:
+    run = msgspec.structs.replace(
+        RUN,
+        optimizers=(
+            Optimizer(name="adam", loss_scale="dynamic"),
+            Optimizer(name="sgd", optimizer_class="SGD", loss_scale="none"),
+        ),
+    )
+    optimizers = summarise(record(*updates(".."), run=run)).optimizers
+    assert (optimizers["adam"].law, optimizers["adam"].applied) == ("dynamic", 2)
+    assert optimizers["sgd"] == OptimizerSummary(law="none")

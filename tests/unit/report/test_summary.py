@@ -53,7 +53,7 @@ SUMMARY = RunSummary(
 )
 
 RENDERED = """\
-mixte: examples/digits_cnn.py finished after 12.3 s
+mixte: examples/digits_cnn.py finished in 12.3 s
   policy       mixed_float16 on tensorflow, seed 0
   devices      Intel(R) Xeon(R) Processor @ 2.70GHz
   layers       8 in float16, 2 in float32
@@ -65,7 +65,7 @@ mixte: examples/digits_cnn.py finished after 12.3 s
   accuracy     train 0.1000 -> 1.000
   loss scale   32768 -> 1024 (range 1024 to 32768), DynamicScale(initial=32768)
   skipped      5 in calibration, 1 of 495 later (0.2%); cause: inf 6
-  peak memory  host 812 MiB, device unknown
+  peak memory  host 812 MiB
   record       mixte-runs/a
 warning: float16 is slow on this CPU
 """
@@ -75,20 +75,71 @@ def test_a_summary_reads_as_documented() -> None:
     assert render_summary(SUMMARY, record=Path("mixte-runs/a")) == RENDERED
 
 
-def test_unknown_prints_as_unknown() -> None:
-    text = render_summary(RunSummary(status="killed", script="t.py", policy="float32"))
-    assert text.splitlines()[0] == "mixte: t.py was killed after unknown"
+def test_what_a_training_did_not_tell_prints_as_unknown() -> None:
+    text = render_summary(RunSummary(status="killed", script="t.py", policy="float32", steps=3))
+    assert text.splitlines()[0] == "mixte: t.py was killed"
     values = {line[2:13].strip(): line[15:] for line in text.splitlines()[1:]}
-    policy, memory = values.pop("policy"), values.pop("peak memory")
-    assert policy == "float32 on unknown, seed unknown"
-    assert memory == "host unknown, device unknown"
+    assert (values.pop("policy"), values.pop("steps")) == ("float32, no seed given", "3")
+    assert set(values) == {
+        "devices",
+        "layers",
+        "parameters",
+        "step time",
+        "loss",
+        "loss scale",
+        "peak memory",
+    }
     assert set(values.values()) == {"unknown"}
+
+
+def test_a_run_that_never_trained_shows_only_what_is_known() -> None:
+    failed = RunSummary(status="failed", script="t.py", policy="float32", duration_s=0.5, exit_code=2)
+    assert render_summary(failed) == (
+        "mixte: t.py failed after 500 ms with exit code 2\n  policy       float32, no seed given\n"
+    )
+
+
+def test_a_loss_that_is_not_scaled_is_said_to_be_so() -> None:
+    text = render_summary(msgspec.structs.replace(SUMMARY, optimizers={"adam": OptimizerSummary(law="none")}))
+    assert "  loss scale   the loss is not scaled\n" in text
+    assert "skipped" not in text
+
+
+def test_a_loss_that_is_only_checked_is_said_to_be_so() -> None:
+    checked = OptimizerSummary(law="fixed:1", applied=9, skipped_in_calibration=0, skipped_later=0)
+    text = render_summary(msgspec.structs.replace(SUMMARY, optimizers={"adam": checked}))
+    assert "  loss scale   the loss is not scaled; every step is checked\n" in text
+    assert "  skipped      none of 9 updates\n" in text
+
+
+def test_a_scale_that_never_changed_is_named_once_with_its_law() -> None:
+    fixed = OptimizerSummary(
+        law="fixed:128",
+        loss_scale=Change(first=128.0, last=128.0),
+        loss_scale_min=128.0,
+        loss_scale_max=128.0,
+        applied=9,
+        skipped_in_calibration=0,
+        skipped_later=0,
+    )
+    text = render_summary(msgspec.structs.replace(SUMMARY, optimizers={"adam": fixed}))
+    assert "  loss scale   128 throughout, fixed:128\n  skipped      none of 9 updates\n" in text
+
+
+def test_devices_of_one_name_are_counted() -> None:
+    text = render_summary(msgspec.structs.replace(SUMMARY, devices=("Tesla T4", "Tesla T4", "Tesla V100")))
+    assert "  devices      2 x Tesla T4, Tesla V100\n" in text
+
+
+def test_device_memory_is_shown_where_there_is_some() -> None:
+    text = render_summary(msgspec.structs.replace(SUMMARY, device_memory_peak_bytes=2**31))
+    assert "  peak memory  host 812 MiB, device 2.00 GiB\n" in text
 
 
 def test_a_failed_run_names_its_exception() -> None:
     failed = msgspec.structs.replace(SUMMARY, status="failed", exit_code=1, exception="ValueError: no\ndata")
     assert render_summary(failed).startswith(
-        "mixte: examples/digits_cnn.py failed after 12.3 s: ValueError: no\\ndata\n"
+        "mixte: examples/digits_cnn.py failed after 12.3 s: ValueError: no data\n"
     )
 
 
