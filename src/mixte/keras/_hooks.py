@@ -33,8 +33,10 @@ def _patch_layer_init() -> None:
     original = keras.Layer.__init__
 
     @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+    def init(
+        self: Any, **kwargs: Any
+    ) -> None:  # no *args: Keras reads this signature for layers without their own
+        original(self, **kwargs)
         dtype = kwargs.get("dtype")
         object.__setattr__(self, "_mixte_dtype_argument", dtype if isinstance(dtype, str) else None)
 
@@ -46,12 +48,18 @@ def _patch_bidirectional_init() -> None:
     original = keras.layers.Bidirectional.__init__
 
     @functools.wraps(original)
-    def init(self: Any, layer: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, layer, *args, **kwargs)
+    def init(  # no *args, as above
+        self: Any,
+        layer: Any,
+        merge_mode: Any = "concat",
+        weights: Any = None,
+        backward_layer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        original(self, layer, merge_mode, weights, backward_layer, **kwargs)
         mark = getattr(layer, "_mixte_dtype_argument", None)
-        own_backward = kwargs.get("backward_layer", args[2] if len(args) > 2 else None)  # used as it is
         for inner in (self.forward_layer, self.backward_layer):
-            if inner is not own_backward:
+            if inner is not backward_layer:  # which is used as it is
                 object.__setattr__(inner, "_mixte_dtype_argument", mark)
 
     keras.layers.Bidirectional.__init__ = init
