@@ -59,11 +59,13 @@ class Operation(NamedTuple):
         shapes: Of its array operands; None if not known.
         dtypes: Aligned with `shapes`.
         scope: The framework's path of the operation, for example ``"jit(f)/dot_general"``; empty if not known.
+        product: ``"dot"``, ``"convolution"`` or ``"scaled-dot"`` if it multiplies matrices, else empty.
     """
 
     shapes: tuple[tuple[int, ...], ...] | None = None
     dtypes: tuple[str | None, ...] | None = None
     scope: str = ""
+    product: str = ""
 
 
 _UNKNOWN = Operation()
@@ -150,14 +152,16 @@ def _operation(
             if product is not None:
                 computation, instruction = inner, product
                 break
+    product_kind = instruction.opcode if instruction.opcode in _MATRIX_WORK else ""
     operands = [computation.by_id[operand] for operand in instruction.operands if operand in computation.by_id]
     arrays = [operand for operand in operands if operand.dtype is not None]
     if not arrays:
-        return Operation(scope=instruction.scope)
+        return Operation(scope=instruction.scope, product=product_kind)
     return Operation(
         shapes=tuple(operand.shape for operand in arrays),
         dtypes=tuple(operand.dtype for operand in arrays),
         scope=instruction.scope,
+        product=product_kind,
     )
 
 

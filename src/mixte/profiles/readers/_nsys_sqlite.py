@@ -28,21 +28,14 @@ def read(source: Source) -> Profile:
         rows = Rows()
         notes: list[str] = []
         steps: tuple[int, ...] = ()
-        launches = database.count(_KERNELS)
-        ranges = database.count("NVTX_EVENTS")
-        calls = database.count("CUPTI_ACTIVITY_KIND_RUNTIME")
-        if ranges and (launches > _limits.MAX_LINKED_LAUNCHES or ranges + calls > _limits.MAX_LINKED_RANGES):
-            notes.append(
-                f"operators and steps are left out: the file has {launches} kernels, {ranges} NVTX ranges and {calls} "
-                f"CUDA calls (they are looked up below {_limits.MAX_LINKED_LAUNCHES} kernels)"
-            )
-            ranges = 0
-        if ranges and launches:
+        refusal = _why_not_linked(database)
+        if refusal is None:
             links = NsysLinks(database, names)
             steps = links.steps
             links.add_to(rows, names)
-        elif launches:
+        elif _KERNELS in database.tables:
             _add_sums(rows, database, names)
+            notes += [refusal] if refusal else []
         return Profile(
             format="nsys_sqlite",
             path=source.path,
@@ -54,6 +47,20 @@ def read(source: Source) -> Profile:
             missing=(*source.damage, *database.damage, *_graphs(database), *rows.missing()),
             notes=tuple(notes),
         )
+
+
+def _why_not_linked(database: Database) -> str | None:
+    """Tell why kernels are summed up without what they belong to; empty if there is nothing, None to link them."""
+    launches = database.count(_KERNELS)
+    ranges, calls = database.count("NVTX_EVENTS"), database.count("CUPTI_ACTIVITY_KIND_RUNTIME")
+    if not launches or not ranges or calls is None:
+        return ""
+    if launches > _limits.MAX_LINKED_LAUNCHES or ranges + calls > _limits.MAX_LINKED_RANGES:
+        return (
+            f"operators and steps are left out: the file has {launches} kernels, {ranges} NVTX ranges and {calls} "
+            f"CUDA calls (they are looked up below {_limits.MAX_LINKED_LAUNCHES} kernels)"
+        )
+    return None
 
 
 def name_column(database: Database) -> str:

@@ -87,7 +87,7 @@ class NsysTables:
             return
         name = row.get("Name") or row.get("Operation") or ""
         time, launches = number(row[column], mark), count(row["Instances"], mark)
-        if time is None or launches is None:
+        if time is None or launches is None or not name:
             self._unread += 1
             return
         self.rows.add(Launch(name), count=launches, duration_ns=time * _unit_ns(column))

@@ -85,15 +85,15 @@ class Database:
         except sqlite3.DatabaseError as error:
             self.damage.append(f"the table {table} is damaged ({error})")
 
-    def count(self, table: str) -> int:
-        """Give the number of rows; 0 if there is no such table."""
+    def count(self, table: str) -> int | None:
+        """Give the number of rows; 0 if there is no such table, None if it is damaged."""
         if table not in self.tables:
             return 0
         try:
             found = self._execute(f"SELECT count(*) FROM {_quoted(table)}", ())  # noqa: S608 - quoted
             return _whole(found[0][0])
         except sqlite3.DatabaseError:
-            return 0
+            return None
 
     def sums(self, table: str, keys: tuple[str, ...]) -> dict[Row, tuple[int, int]]:
         """Count the rows of a table of activities and add up ``end - start``, grouped by some columns.

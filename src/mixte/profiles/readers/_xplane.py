@@ -29,6 +29,7 @@ _STREAM_LINE = re.compile(r"Stream #(\d{1,18})")
 # Copies and memory sets share the lines of kernels, or have lines of their own.
 _NO_KERNEL = re.compile(r"Mem(?:cpy|set|ory)", re.IGNORECASE)
 _STEP_LINE = "Steps"
+_PRODUCT = re.compile(r"dot|conv|matmul|einsum|gemm|attention", re.IGNORECASE)
 _PS_PER_NS = 1000
 _MAX_BY_BYTES = 20_000
 _REPORT_EVERY = 10_000
@@ -249,6 +250,9 @@ class _GpuPlane:
         )
         scope = operation.scope or _string(stats.get("name")) or ""
         layer, op = split_scope(_string(stats.get("tf_op")) or "", scope)
+        if operation.product and not (op and _PRODUCT.search(op)):
+            # XLA keeps the name of whatever it merged into the product, often a transpose.
+            op = operation.product
         return _Kind(name=name, op=op or hlo_op, layer=layer, operation=operation, occurrences=occurrences)
 
 
