@@ -4,6 +4,7 @@ Importing this imports Keras and the backend that it is set to.
 """
 
 from mixte.keras._apply import AppliedPolicy as AppliedPolicy, apply as apply
+from mixte.keras._emulation import EmulatedModel as EmulatedModel, Emulation as Emulation, emulate as emulate
 from mixte.keras._governor import use as use
 from mixte.keras._monitor import LossScaleMonitor as LossScaleMonitor
 from mixte.keras._optimizer import LossScaleOptimizer as LossScaleOptimizer
