@@ -12,7 +12,7 @@ from mixte.keras._optimizer import LossScaleOptimizer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mixte.keras._scaler import ScalerState
+    from mixte.keras._state import ScalerState
 
 
 @final

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from mixte._errors import InputError, LossScaleError, MixteWarning
 from mixte.keras._framework import BaseOptimizer, keras
+from mixte.keras._observing import both
 from mixte.keras._ownership import claim, release, scaled_by
 from mixte.keras._scaler import LossScaler, ScalerState
 from mixte.keras._tracing import here, home
@@ -15,7 +16,6 @@ from mixte.scaling import (
     DynamicScale,
     FixedScale,
     LossScaleLaw,
-    Observation,
     format_law,
     law_from_config,
     law_to_config,
@@ -23,6 +23,8 @@ from mixte.scaling import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from mixte.scaling import Observation
 
 
 @final
@@ -145,7 +147,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         observation = self.scaler.observe(update.gradients)
         make_if(observation.finite, [update])
         self.scaler.update(observation)
-        return observation.finite
+        return keras.ops.convert_to_tensor(observation.finite)
 
     def unscale(self, grads: Iterable[Any]) -> list[Any]:
         """Return the true gradients in float32: to log them, or to change them before ``apply_unscaled``.
@@ -175,7 +177,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         observation = self._as_unscaled(self.scaler.observe(gradients))
         make_if(observation.finite, [self._update(gradients, variables)])
         self.scaler.update(observation)
-        return observation.finite
+        return keras.ops.convert_to_tensor(observation.finite)
 
     def read_state(self) -> ScalerState:
         """Copy scale, counters and the scale's history to the host. Waits for the device."""
@@ -245,15 +247,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         original, self._observed = self._observed, None
         if original is None or home(original.finite) is not here():
             return changed
-        both = keras.ops.logical_and(original.finite, changed.finite)
-        nan = keras.ops.logical_or(original.has_nan, changed.has_nan)
-        return Observation(
-            finite=both,
-            has_nan=nan,
-            loss_finite=original.loss_finite,
-            largest_gradient=original.largest_gradient,
-            underflow_fraction=original.underflow_fraction,
-        )
+        return both(original, changed)
 
 
 def check_free(optimizer: Any) -> None:

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
-
-import numpy as np
 
 from mixte._errors import InputError, LossScaleError
 from mixte.keras._array_ops import ARRAY_OPS
-from mixte.keras._framework import keras, to_host
-from mixte.keras._history import LENGTH, in_order, record_change
+from mixte.keras._framework import BACKEND, keras, to_host
+from mixte.keras._observing import on_host
+from mixte.keras._state import HOST, ScalerState, StateVectors
 from mixte.keras._step_memory import StepMemory
 from mixte.keras._survey import survey, unscale
-from mixte.keras._tracing import stale_trace
+from mixte.keras._tracing import compiled_once, here, stale_trace
 from mixte.keras._variables import read
-from mixte.scaling import COUNTER_NAMES, DynamicScale, FixedScale, LossScaleLaw, count, parse_law
+from mixte.scaling import NUMPY, DynamicScale, FixedScale, LossScaleLaw, Observation, parse_law
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from mixte.scaling import Observation
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalerState:
-    """What a scaler's state was when it was read from the device.
-
-    Attributes:
-        scale: The factor for the loss of the next step.
-        counters: Steps, applied, skipped, and skips by cause; see ``mixte.scaling.initial_counters``.
-        history: The last changes of the scale, oldest first: (number of the step after which it changed,
-            counted from 1; the scale from then on). At most 64.
-    """
-
-    scale: float
-    counters: dict[str, int]
-    history: tuple[tuple[int, float], ...]
 
 
 @final
@@ -50,8 +29,9 @@ class LossScaler:
       is then one step of the law; ``apply_together`` makes one step of several updates.
     - to give each of several losses its own scale: see ``apply_losses``.
 
-    All state is in two small variables, a float32 and an integer vector, so that it costs one assignment each,
-    whatever the law. Everything stays on the device until ``read``.
+    All state is in two small variables, a float32 and an integer vector. On TensorFlow and JAX everything stays on
+    the device until ``read``. On PyTorch, which learns once in each step whether to apply it, the law runs on the
+    host, and so these two variables are there.
 
     Args:
         law: A law of ``mixte.scaling``; or its text, as in ``"dynamic:initial=1024"``; or a number, the initial
@@ -65,14 +45,12 @@ class LossScaler:
     def __init__(self, law: LossScaleLaw | str | float = DynamicScale(), *, name: str = "loss_scale") -> None:  # noqa: B008 - immutable
         self.law = as_law(law)
         self.name = name
-        initial = self.law.initial_state()
-        self._float_names = [key for key, value in initial.items() if value.dtype == np.float32]
-        self._integer_names = [key for key in initial if key not in self._float_names] + list(COUNTER_NAMES)
-        floats = [float(initial[key]) for key in self._float_names] + [0.0] * LENGTH
-        integers = [int(initial.get(key, 0)) for key in self._integer_names] + [0] * (LENGTH + 1)
-        self._floats = _vector(floats, "float32", f"{name}_state")
+        self._vectors = StateVectors(self.law)
+        floats, integers = self._vectors.initial()
+        self._floats = _variable(floats, "float32", f"{name}_state")
         # "int" is int64 on TensorFlow and PyTorch: TensorFlow has no kernels for int32 variables on a GPU.
-        self._integers = _vector(integers, "int", f"{name}_counters")
+        self._integers = _variable(integers, "int", f"{name}_counters")
+        self._advance = compiled_once(self._next) if BACKEND != "torch" else None
         self._memory = StepMemory()
 
     @property
@@ -82,8 +60,9 @@ class LossScaler:
 
     @property
     def scale(self) -> Any:
-        """The scale for the next loss: a float32 scalar tensor on the device."""
-        return read(self._floats)[self._float_names.index("scale")]
+        """The scale for the next loss: a float32 scalar tensor."""
+        scale = read(self._floats)[self._vectors.scale_index]
+        return scale.clone() if BACKEND == "torch" else scale  # there it would change with the variable
 
     @property
     def scales(self) -> bool:
@@ -114,7 +93,10 @@ class LossScaler:
             raise LossScaleError(_BAKED_SCALE)
         self._memory.remember_loss(finite)
         wide = "float64" if keras.backend.standardize_dtype(loss.dtype) == "float64" else "float32"
-        return keras.ops.multiply(keras.ops.cast(loss, wide), keras.ops.cast(self.scale_for_loss(), wide))
+        scale = self.scale_for_loss()
+        if BACKEND == "torch":  # the scale is on the host, and the loss need not be
+            return keras.ops.cast(loss, wide) * float(scale)
+        return keras.ops.multiply(keras.ops.cast(loss, wide), keras.ops.cast(scale, wide))
 
     def unscale(self, gradients: Sequence[Any], *, untouched: Sequence[bool] | None = None) -> list[Any]:
         """Divide gradients by the scale that multiplied their loss, in float32 at least.
@@ -155,27 +137,30 @@ class LossScaler:
             observation: What the step showed: what the law sees.
             counted: What decided whether the step was applied, if that was more than ``observation``.
         """
+        counted = observation if counted is None else counted
         floats, integers = read(self._floats), read(self._integers)
-        state = {name: floats[index] for index, name in enumerate(self._float_names)}
-        counts = {name: ARRAY_OPS.int32(integers[index]) for index, name in enumerate(self._integer_names)}
-        old = state | {name: value for name, value in counts.items() if name not in COUNTER_NAMES}
-        new = self.law.next(old, observation, ARRAY_OPS)
-        counters = {name: counts[name] for name in COUNTER_NAMES}
-        new |= count(counters, observation if counted is None else counted, ARRAY_OPS)
-        kept_floats, kept_integers = len(self._float_names), len(self._integer_names)
-        steps, scales, changes = record_change(
-            steps=integers[kept_integers : kept_integers + LENGTH],
-            scales=floats[kept_floats:],
-            count=integers[kept_integers + LENGTH],
-            step=keras.ops.cast(new["steps"], integers.dtype),
-            before=old["scale"],
-            after=new["scale"],
-            ops=keras.ops,
+        if BACKEND == "torch":
+            new = self._next_on_host(floats, integers, observation, counted)
+        elif self._advance is not None and here() is None:
+            new = self._advance(floats, integers, _flat(observation), _flat(counted))
+        else:
+            new = self._next(floats, integers, _flat(observation), _flat(counted))
+        self._floats.assign(new[0])
+        self._integers.assign(new[1])
+
+    def _next(self, floats: Any, integers: Any, observation: Any, counted: Any) -> tuple[Any, Any]:
+        seen, decided = Observation(**observation), Observation(**counted)
+        return self._vectors.next(floats, integers, seen, decided, ops=ARRAY_OPS, arrays=keras.ops)
+
+    def _next_on_host(
+        self, floats: Any, integers: Any, observation: Observation, counted: Observation
+    ) -> tuple[Any, Any]:
+        import torch
+
+        new = self._vectors.next(
+            to_host(floats), to_host(integers), on_host(observation), on_host(counted), ops=NUMPY, arrays=HOST
         )
-        ops = keras.ops
-        new_integers = ops.stack([ops.cast(new[name], integers.dtype) for name in self._integer_names])
-        self._floats.assign(ops.concatenate([ops.stack([new[name] for name in self._float_names]), scales]))
-        self._integers.assign(ops.concatenate([new_integers, steps, ops.reshape(changes, (1,))]))
+        return torch.from_numpy(new[0]), torch.from_numpy(new[1])
 
     def read(self) -> ScalerState:
         """Copy the state to the host. Waits for the device: not for every step."""
@@ -183,17 +168,7 @@ class LossScaler:
 
     def decode(self, floats: Any, integers: Any) -> ScalerState:
         """Make a ``ScalerState`` of the two variables' values, for stateless code that holds them itself."""
-        floats, integers = np.asarray(floats), np.asarray(integers)
-        named = dict(zip(self._integer_names, integers.tolist(), strict=False))
-        kept = len(self._integer_names)
-        changes = in_order(
-            integers[kept : kept + LENGTH], floats[len(self._float_names) :], int(integers[kept + LENGTH])
-        )
-        return ScalerState(
-            scale=float(floats[self._float_names.index("scale")]),
-            counters={name: int(named[name]) for name in COUNTER_NAMES},
-            history=tuple(changes),
-        )
+        return self._vectors.decode(floats, integers)
 
 
 def as_law(law: LossScaleLaw | str | float) -> LossScaleLaw:
@@ -228,11 +203,13 @@ _BAKED_SCALE: Final = (
 )
 
 
-def _vector(values: list[float] | list[int], dtype: str, name: str) -> Any:
-    return keras.Variable(
-        np.asarray(values, dtype="float32" if dtype == "float32" else "int64"),
-        dtype=dtype,
-        trainable=False,
-        aggregation="only_first_replica",
-        name=name,
-    )
+def _flat(observation: Observation) -> dict[str, Any]:
+    return {name: getattr(observation, name) for name in Observation.__slots__}
+
+
+def _variable(value: Any, dtype: str, name: str) -> Any:
+    options = {"dtype": dtype, "trainable": False, "aggregation": "only_first_replica", "name": name}
+    if BACKEND != "torch":
+        return keras.Variable(value, **options)
+    with keras.device("cpu:0"):
+        return keras.Variable(value, **options)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixte._errors import LossScaleError
 from mixte.keras._framework import BACKEND, keras
 from mixte.scaling import Observation
@@ -23,6 +25,17 @@ _FLOAT16_MIN_NORMAL = 2.0**-14
 # Below this many elements, gradients are joined before they are looked at: two hundred small ones then cost a
 # few operations, not hundreds. Larger ones would cost more to copy than an operation costs to start.
 _SMALL_ELEMENTS = 1 << 14
+
+
+def _float32() -> Any:
+    if BACKEND == "torch":
+        import torch
+
+        return torch.float32
+    return "float32"  # the dtypes of TensorFlow and JAX compare equal to their names
+
+
+_FLOAT32 = _float32()
 
 
 def survey(gradients: Sequence[Any], *, scale: Any, loss_finite: Any, needs: frozenset[str]) -> Observation:
@@ -50,12 +63,31 @@ def survey(gradients: Sequence[Any], *, scale: Any, loss_finite: Any, needs: fro
     largest_bits = _largest_magnitude_bits(values)
     ops = keras.ops
     fraction = _underflow_fraction(values, scale) if "underflow_fraction" in needs else None
+    if BACKEND == "torch":
+        return _on_host(largest_bits, loss_finite, fraction)
     return Observation(
         finite=largest_bits < _INFINITY,
         has_nan=largest_bits > _INFINITY,
         loss_finite=ops.convert_to_tensor(True) if loss_finite is None else loss_finite,
         largest_gradient=_as_float32(largest_bits),
         underflow_fraction=ops.cast(0.0, "float32") if fraction is None else fraction,
+    )
+
+
+def _on_host(largest_bits: Any, loss_finite: Any, fraction: Any) -> Observation:
+    """Bring what was seen to the host, at once: the one time in a step that PyTorch waits for the device."""
+    import torch
+
+    if loss_finite is None:
+        bits, loss = int(largest_bits), True
+    else:
+        bits, loss = torch.stack([largest_bits, loss_finite.to(largest_bits.dtype)]).tolist()
+    return Observation(
+        finite=np.bool_(bits < _INFINITY),
+        has_nan=np.bool_(bits > _INFINITY),
+        loss_finite=np.bool_(loss),
+        largest_gradient=np.int32(bits).view(np.float32),
+        underflow_fraction=np.float32(0.0 if fraction is None else float(fraction)),
     )
 
 
@@ -82,8 +114,10 @@ def _divided(gradient: Any, scale: Any) -> Any:
     if _is_indexed_slices(gradient):
         values = _divided(gradient.values, scale)
         return type(gradient)(values, gradient.indices, gradient.dense_shape)
-    wide = _wide(keras.backend.standardize_dtype(gradient.dtype))
-    return keras.ops.divide(keras.ops.cast(gradient, wide), keras.ops.cast(scale, wide))
+    if gradient.dtype == scale.dtype:  # nearly always: float32 variables have float32 gradients
+        return gradient / scale
+    wide = "float64" if keras.backend.standardize_dtype(gradient.dtype) == "float64" else "float32"
+    return keras.ops.cast(gradient, wide) / keras.ops.cast(scale, wide)
 
 
 def _unscale_torch(gradients: Sequence[Any], scale: Any, untouched: Sequence[bool]) -> list[Any]:
@@ -96,18 +130,14 @@ def _unscale_torch(gradients: Sequence[Any], scale: Any, untouched: Sequence[boo
     ]
     with torch.no_grad():
         if wide:
-            divided = torch._foreach_div(wide, scale.to(wide[0].device))  # noqa: SLF001 - PyTorch's optimizers use it
+            divided = torch._foreach_div(wide, float(scale))  # noqa: SLF001 - PyTorch's own optimizers use it
             for place, value in zip(places, divided, strict=True):
                 result[place] = value
         for place, gradient in enumerate(gradients):
             if gradient is not None and gradient.is_sparse and not untouched[place]:
                 # A float16 sum over repeated rows may overflow: coalesce in float32.
-                result[place] = (gradient.float().coalesce()) / scale
+                result[place] = (gradient.float().coalesce()) / float(scale)
     return result
-
-
-def _wide(dtype: str) -> str:
-    return "float64" if dtype == "float64" else "float32"
 
 
 def _is_indexed_slices(gradient: Any) -> bool:
@@ -120,6 +150,8 @@ def _values(gradient: Any) -> Any:
         gradient = gradient.values
     elif BACKEND == "torch" and gradient.is_sparse:
         gradient = gradient.coalesce().values()
+    if gradient.dtype == _FLOAT32:
+        return gradient
     if keras.backend.standardize_dtype(gradient.dtype) == "float64":
         limit = 3.4028234663852886e38  # the largest float32: a larger float64 is no overflow
         within = keras.ops.clip(gradient, -limit, limit)
@@ -138,12 +170,17 @@ def _largest_magnitude_bits(values: list[Any]) -> Any:
 def _largest_magnitude_bits_torch(values: list[Any]) -> Any:
     import torch
 
-    # The infinity norm of PyTorch carries NaN on, and one call takes all the gradients.
+    # PyTorch's maxima carry NaN on, and so does its infinity norm.
     with torch.no_grad():
-        norms = torch._foreach_norm([v for v in values if v.numel()], float("inf"))  # noqa: SLF001 - as above
-        if not norms:
+        small = [value.reshape(-1) for value in values if value.numel() <= _SMALL_ELEMENTS]
+        large = [value for value in values if value.numel() > _SMALL_ELEMENTS]
+        maxima = [*torch._foreach_norm(large, float("inf"))] if large else []  # noqa: SLF001 - one call for all
+        joined = torch.cat(small) if small else None
+        if joined is not None and joined.numel():
+            maxima.append(joined.abs_().amax())
+        if not maxima:  # every gradient is empty
             return torch.tensor(0, dtype=torch.int32)
-        return torch.stack(list(norms)).amax().view(torch.int32) & _MAGNITUDE
+        return torch.stack(maxima).amax().view(torch.int32) & _MAGNITUDE
 
 
 def _magnitude_bits(values: Any) -> Any:

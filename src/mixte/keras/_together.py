@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mixte._errors import InputError
 from mixte.keras._framework import BACKEND, keras
+from mixte.keras._observing import combined
 from mixte.keras._optimizer import LossScaleOptimizer, check_free
 from mixte.keras._ownership import claim, scaled_by
 from mixte.keras._scaler import LossScaler
 from mixte.keras._update import Update, make_if, resolve_variables
-from mixte.scaling import Observation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mixte.scaling import Observation
 
 Skip = Literal["independent", "joint"]
 
@@ -58,18 +60,18 @@ def apply_together(
     seen = [
         optimizer.scaler.observe(update.gradients) for optimizer, update in zip(optimizers, ready, strict=True)
     ]
-    everything = _combined(seen)
+    everything = combined(seen)
     if skip == "joint":
         make_if(everything.finite, ready)
-        applied = [everything.finite] * len(ready)
+        applied = [everything] * len(ready)
     else:
         for update, observation in zip(ready, seen, strict=True):
             make_if(observation.finite, [update])
-        applied = [observation.finite for observation in seen]
+        applied = seen
     for scaler in {id(optimizer.scaler): optimizer.scaler for optimizer in optimizers}.values():
-        own = _combined([see for opt, see in zip(optimizers, seen, strict=True) if opt.scaler is scaler])
+        own = combined([see for opt, see in zip(optimizers, seen, strict=True) if opt.scaler is scaler])
         scaler.update(own, counted=everything if skip == "joint" else None)
-    return applied
+    return [keras.ops.convert_to_tensor(observation.finite) for observation in applied]
 
 
 def apply_losses(
@@ -119,25 +121,11 @@ def apply_losses(
             )
         seen.append(scaler.observe(unscaled))
         summed = [_sum(total, gradient) for total, gradient in zip(summed, unscaled, strict=True)]
-    everything = _combined(seen)
+    everything = combined(seen)
     make_if(everything.finite, [Update(optimizer=optimizer, gradients=summed, variables=variables)])
     for scaler, own in zip(scalers, seen, strict=True):
         scaler.update(own, counted=everything)
-    return everything.finite
-
-
-def _combined(seen: Sequence[Observation]) -> Observation:
-    """Return what several sets of gradients show together. The underflow is their mean: each set counts alike."""
-    if len(seen) == 1:
-        return seen[0]
-    ops = keras.ops
-    return Observation(
-        finite=ops.all(ops.stack([each.finite for each in seen])),
-        has_nan=ops.any(ops.stack([each.has_nan for each in seen])),
-        loss_finite=ops.all(ops.stack([each.loss_finite for each in seen])),
-        largest_gradient=ops.max(ops.stack([each.largest_gradient for each in seen])),
-        underflow_fraction=ops.mean(ops.stack([each.underflow_fraction for each in seen])),
-    )
+    return keras.ops.convert_to_tensor(everything.finite)
 
 
 def _sum(total: Any, gradient: Any) -> Any:

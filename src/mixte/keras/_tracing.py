@@ -45,3 +45,17 @@ def home(tensor: Any) -> Any:
 
         return None if isinstance(tensor, tf.__internal__.EagerTensor) else tensor.graph
     return tensor._trace if is_tracer(tensor) else None  # noqa: SLF001 - as above
+
+
+def compiled_once(function: Any) -> Any:
+    """Return a function of tensors that runs as one compiled piece when it is called eagerly.
+
+    Hundreds of operations on scalars, one by one, take milliseconds: each costs more to start than to do.
+    """
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False)
+    import jax
+
+    return jax.jit(function)

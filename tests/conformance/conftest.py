@@ -1,0 +1,25 @@
+"""Conformance: the same tests on each backend, as ``KERAS_BACKEND=tensorflow|jax|torch pytest tests/conformance``."""
+
+import os
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+keras = pytest.importorskip("keras", reason="Keras is not installed")
+
+from mixte.keras._framework import BACKEND  # noqa: E402 - not before the check above
+
+
+@pytest.fixture(autouse=True)
+def _fresh_keras():
+    """Give every test Keras's defaults: names from the start, seed 0, the float32 policy."""
+    keras.utils.clear_session(free_memory=False)
+    keras.utils.set_random_seed(0)
+    keras.config.set_dtype_policy("float32")
+    yield
+    assert keras.config.dtype_policy().name == "float32", "the test left a global dtype policy behind"
+
+
+def pytest_report_header():
+    return f"Keras {keras.__version__} on {BACKEND}"
