@@ -1,11 +1,11 @@
-"""Do something the moment that a module has been imported, without importing it."""
+"""Act when a script imports a module, without importing it for the script."""
 
 from __future__ import annotations
 
 import importlib.abc
 import importlib.util
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,21 +13,27 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def after_import(name: str, act: Callable[[], None]) -> None:
-    """Call ``act`` once, right after the module ``name`` has been imported for the first time.
+def around_import(name: str, *, before: Callable[[], None] | None = None, after: Callable[[], None]) -> None:
+    """Act right before and right after a module is imported for the first time.
 
     Args:
-        name: A top-level module that is not imported yet. A script that sets the module up beforehand, by an
-            environment variable say, finds it as it would without us.
-        act: What to do.
+        name: A top-level module. If it has been imported already, ``after`` is called at once.
+        before: What to do when the import begins: the script has set up by now what it wants to set up, an
+            environment variable say.
+        after: What to do when it has succeeded. After a failure, both wait for the next attempt.
     """
-    sys.meta_path.insert(0, _Finder(name, act))
+    if name in sys.modules:
+        after()
+    else:
+        sys.meta_path.insert(0, _Finder(name, before, after))
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, name: str, act: Callable[[], None]) -> None:
+    def __init__(self, name: str, before: Callable[[], None] | None, after: Callable[[], None]) -> None:
         self._name = name
-        self._act = act
+        self._before = before
+        self._after = after
+        self._searching = False
 
     def find_spec(
         self,
@@ -35,21 +41,36 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 - the contract of a finder
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        if fullname != self._name:
+        if fullname != self._name or self._searching:
             return None
-        sys.meta_path.remove(self)  # first: the search below must not come here again
-        spec = importlib.util.find_spec(fullname)
+        self._searching = True  # the search below comes here again
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._searching = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._act)
+            spec.loader = _Loader(spec.loader, self)
         return spec
+
+    def import_begins(self) -> None:
+        if self._before is not None:
+            self._before()
+
+    def import_succeeded(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._after()
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads as the loader around which it is put, then acts."""
+    """Loads as the loader around which it is put, and tells when."""
 
-    def __init__(self, loader: importlib.abc.Loader, act: Callable[[], None]) -> None:
+    def __init__(self, loader: importlib.abc.Loader, finder: _Finder) -> None:
         self._loader = loader
-        self._act = act
+        self._finder = finder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -59,5 +80,6 @@ class _Loader(importlib.abc.Loader):
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
+        self._finder.import_begins()
         self._loader.exec_module(module)
-        self._act()
+        self._finder.import_succeeded()

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import datetime as dt
 import importlib.util
 import os
 import shutil
+import signal
 import sys
+import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixte._errors import MissingFrameworkError, MixteWarning
-from mixte.cli._import_hook import after_import
+from mixte.cli._import_hook import around_import
+from mixte.cli._messages import Messages
 from mixte.cli._script import Outcome, check_script, run_script
+from mixte.cli._seeding import check_seed, seed_everything
+from mixte.cli._warnings import lead_warnings
 
 if TYPE_CHECKING:
     from mixte.keras._recorder import Recorder
@@ -28,6 +35,11 @@ BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.usage = "mixte run [options] script.py [arguments of the script]"
+    parser.description = (
+        "Run a training script, unchanged, under a precision policy, and record the run. The script's output, "
+        "files, exceptions and exit code stay as they are; the summary goes to standard error."
+    )
+    parser.epilog = "Exit codes: the script's own; 2 for bad input, found before the script runs."
     parser.add_argument(
         "--policy",
         metavar="P",
@@ -37,7 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend", choices=tuple(BACKENDS), help="the backend of Keras; by default the script's own"
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="seed for Python, numpy and the backend")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="seed for Python, numpy and the backend; wins over the script's own",
+    )
     parser.add_argument(
         "--loss-scale",
         metavar="LAW",
@@ -45,32 +62,73 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "where gradients flow through float16",
     )
     parser.add_argument(
-        "--record", metavar="DIR", help="directory of the run's record (default: under mixte-runs/)"
+        "--record", metavar="DIR", help="directory of the run's record (default: a new one in mixte-runs)"
     )
     parser.add_argument("--quiet", action="store_true", help="print no summary at the end")
     # PARSER, not REMAINDER: everything after the script is the script's, a `--` included.
-    parser.add_argument("script", nargs=argparse.PARSER, help="the training script and its own arguments")
+    parser.add_argument(
+        "script", nargs=argparse.PARSER, metavar="script.py", help="the training script, then its own arguments"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What the command line asks for, checked."""
+
+    script: str
+    arguments: tuple[str, ...]
+    policy: Policy | None
+    law: LossScaleLaw | None
+    backend: str | None
+    seed: int | None
+    record: str | None
+    quiet: bool
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script; return its exit code."""
-    script, *script_arguments = arguments.script
-    check_script(script)
-    policy = _policy(arguments.policy)
-    law = _law(arguments.loss_scale)
-    _choose_backend(arguments.backend)
-    writer = _start_record(arguments, script, script_arguments, policy, law)
-    _show_warnings(writer)
-    if policy is not None:
-        if policy.reason:
-            _say(policy.reason)
-        _warn_of_slow_precisions(policy)
+    options = _checked(arguments)
+    started_s = time.perf_counter()
+    messages = Messages()
+    place, writer = _start_record(options)
+    ending = _Ending()
+    lead_warnings(writer, messages)
+    if options.policy is not None:
+        _announce(options.policy, messages)
+    if options.seed is not None:
+        seed_everything(options.seed)
     recorders: list[Recorder] = []
-    after_import("keras", lambda: recorders.append(_begin(policy, law, arguments.seed, writer)))
-    outcome = run_script(script, script_arguments)
+    around_import(
+        "keras",
+        before=lambda: _enforce_backend(options.backend),
+        after=lambda: recorders.append(_begin(options, writer, started_s)),
+    )
+    outcome = run_script(options.script, options.arguments)
     _flush_output()
-    _finish(arguments, writer, recorders, outcome)
+    ending.interrupted = outcome.status == "interrupted"
+    if outcome.missing_module is not None:
+        _help_to_install(outcome.missing_module, messages)
+    _finish(options, writer, recorders, outcome, messages=messages, place=place)
     return outcome.exit_code
+
+
+def _checked(arguments: argparse.Namespace) -> _Options:
+    """Check everything that can be checked before anything is written or run."""
+    words: list[str] = arguments.script
+    script, *rest = words[1:] if words[0] == "--" and len(words) > 1 else words
+    check_script(script)
+    check_seed(arguments.seed)
+    _choose_backend(arguments.backend)
+    return _Options(
+        script=script,
+        arguments=tuple(rest),
+        policy=_policy(arguments.policy),
+        law=_law(arguments.loss_scale),
+        backend=arguments.backend,
+        seed=arguments.seed,
+        record=arguments.record,
+        quiet=arguments.quiet,
+    )
 
 
 def _policy(text: str | None) -> Policy | None:
@@ -98,86 +156,113 @@ def _choose_backend(backend: str | None) -> None:
     os.environ["KERAS_BACKEND"] = backend
 
 
-def _begin(policy: Policy | None, law: LossScaleLaw | None, seed: int | None, writer: RecordWriter) -> Recorder:
+def _enforce_backend(backend: str | None) -> None:
+    """Let the command line's backend win over one that the script has set in the meantime."""
+    chosen = os.environ.get("KERAS_BACKEND")
+    if backend is not None and chosen != backend:
+        os.environ["KERAS_BACKEND"] = backend
+        _warn(f"the script asks for the backend {chosen!r}; the command line's, {backend!r}, is used instead.")
+
+
+def _announce(policy: Policy, messages: Messages) -> None:
+    """Say why this policy, where we chose it, and what it costs on this machine."""
+    from mixte.cli._slow_precisions import slow_precisions
+
+    if policy.reason:
+        messages.say(policy.reason)
+    for text in slow_precisions(policy):
+        _warn(text)
+
+
+def _begin(options: _Options, writer: RecordWriter, started_s: float) -> Recorder:
     from mixte.keras._session import Settings, begin
 
-    return begin(Settings(policy=policy, law=law, seed=seed), writer)
+    settings = Settings(policy=options.policy, law=options.law, seed=options.seed)
+    return begin(settings, writer, started_s=started_s)
 
 
-def _start_record(
-    arguments: argparse.Namespace,
-    script: str,
-    script_arguments: list[str],
-    policy: Policy | None,
-    law: LossScaleLaw | None,
-) -> RecordWriter:
+def _start_record(options: _Options) -> tuple[Path, RecordWriter]:
+    """Start the record; return its directory as it is to be shown, and its writer."""
     from mixte.records import Policy as PolicyEntry, RecordWriter, Run, new_run_directory
-    from mixte.scaling import format_law
 
+    policy = options.policy
     name = "script" if policy is None else policy.name
     started = dt.datetime.now(tz=dt.UTC)
-    directory = Path(arguments.record) if arguments.record else new_run_directory(script, name, started)
-    writer = RecordWriter(directory)
+    place = Path(options.record) if options.record else new_run_directory(options.script, name, started)
+    writer = RecordWriter(place.absolute())  # the script may change the working directory
     writer.start(
         Run(
             command=("mixte", *sys.argv[1:]),
-            script=script,
-            arguments=tuple(script_arguments),
+            script=options.script,
+            arguments=options.arguments,
             policy=PolicyEntry(
                 name=name,
                 reason=None if policy is None else policy.reason or None,
-                text=None if policy is None else _spelled_out(policy),
+                text=None if policy is None else _policy_text(policy),
             ),
-            loss_scale=None if law is None else format_law(law),
-            seed=arguments.seed,
+            loss_scale=None if options.law is None else _law_text(options.law),
+            seed=options.seed,
         )
     )
-    return writer
+    return place, writer
 
 
-def _spelled_out(policy: Policy) -> str | None:
+def _policy_text(policy: Policy) -> str:
     from mixte.policy import format_policy
 
     return format_policy(policy)
 
 
-def _show_warnings(writer: RecordWriter) -> None:
-    """Print our own warnings in one line when they come up, and record them; leave all others as they are."""
-    original = warnings.showwarning
+def _law_text(law: LossScaleLaw) -> str:
+    from mixte.scaling import format_law
 
-    def show(message: Any, category: Any, *rest: Any, **named: Any) -> None:
-        if issubclass(category, MixteWarning):
-            writer.warn(str(message))
-            _say(f"warning: {message}")
-        else:
-            original(message, category, *rest, **named)
-
-    warnings.showwarning = show
-    warnings.simplefilter("default", MixteWarning)
+    return format_law(law)
 
 
-def _warn_of_slow_precisions(policy: Policy) -> None:
-    """Say beforehand if this machine computes slowly, or not at all, in what the policy asks for."""
-    from mixte.devices import Verdict, inspect_machine, judge
+def _warn(text: str) -> None:
+    warnings.warn(text, MixteWarning, stacklevel=2)
 
-    dtype = policy.default.compute_dtype
-    if dtype not in ("float16", "bfloat16"):
-        return
-    machine = inspect_machine()
-    devices = [gpu.device for gpu in machine.visible_gpus] or [machine.cpu]
-    for device in devices:
-        for capability in judge(device):
-            if capability.subject == f"mixed_{dtype}" and capability.verdict in (
-                Verdict.SLOW,
-                Verdict.IMPOSSIBLE,
-            ):
-                advice = f" {capability.advice}" if capability.advice else ""
-                warnings.warn(f"{device.name}: {capability.reason}.{advice}", MixteWarning, stacklevel=2)
+
+class _Ending:
+    """Ends an interrupted process as Python does: by the signal itself, which a shell's loop stops at.
+
+    Registered before the script runs, so that it comes after everything that the script has registered.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        if self.interrupted and os.name == "posix":
+            for stream in (sys.stdout, sys.stderr):
+                _flush(stream)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def _help_to_install(module: str, messages: Messages) -> None:
+    """Say how to get a framework that the script could not import."""
+    name = module.partition(".")[0]
+    if name == "keras":
+        messages.say("Keras comes with every backend: pip install 'mixte[tensorflow]' (or [jax], [torch]).")
+    elif name in BACKENDS:
+        others = [other for other in BACKENDS if other != name and importlib.util.find_spec(other) is not None]
+        instead = f", or run on an installed backend: --backend {' or '.join(others)}" if others else ""
+        messages.say(f"{MissingFrameworkError.for_extra(BACKENDS[name], name)}{instead}.")
 
 
 def _finish(
-    arguments: argparse.Namespace, writer: RecordWriter, recorders: list[Recorder], outcome: Outcome
+    options: _Options,
+    writer: RecordWriter,
+    recorders: list[Recorder],
+    outcome: Outcome,
+    *,
+    messages: Messages,
+    place: Path,
 ) -> None:
+    if outcome.status == "interrupted":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cost the end of the record
     if recorders:
         recorders[0].close()
     elif outcome.status == "finished":
@@ -185,22 +270,27 @@ def _finish(
             "the script never imported Keras: there was nothing to apply a policy to, and nothing to record."
         )
     summary = writer.finish(outcome.status, exit_code=outcome.exit_code, exception=outcome.exception)
-    if summary is None or arguments.quiet:
+    if writer.problem is not None:
+        messages.say(f"warning: {writer.problem}")
+    if summary is None or options.quiet:
         return
     from mixte.report import render_summary
 
     width = min(shutil.get_terminal_size().columns, 100)
-    encoding = sys.stderr.encoding or "ascii"
-    print(render_summary(summary, width, encoding=encoding, record=writer.directory), file=sys.stderr)
+    messages.write(render_summary(summary, width, encoding=messages.encoding, record=place))
 
 
 def _flush_output() -> None:
     """Write out what the script printed, before we print about it."""
+    _flush(sys.stdout)
+
+
+def _flush(stream: Any) -> None:
     try:
-        sys.stdout.flush()
-    except (BrokenPipeError, ValueError):  # its reader has gone, or the script closed it: not our affair
+        stream.flush()
+    except (
+        AttributeError,
+        OSError,
+        ValueError,
+    ):  # None, its reader gone, or closed by the script: not our affair
         return
-
-
-def _say(text: str) -> None:
-    print(f"mixte: {text}", file=sys.stderr, flush=True)

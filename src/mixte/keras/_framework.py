@@ -37,11 +37,26 @@ from keras.src.backend import (  # noqa: E402 - not before the check above
 from keras.src.backend.common.stateless_scope import (  # noqa: E402
     in_stateless_scope,  # whether a StatelessScope is active is not public
 )
+from keras.src.dtype_policies import (  # noqa: E402
+    dtype_policy as dtype_policy_module,  # where a layer without a dtype looks for the global policy
+)
 from keras.src.optimizers.base_optimizer import (  # noqa: E402
     BaseOptimizer,  # the base of every optimizer, below the backend's mix-ins
 )
+from keras.src.utils import (  # noqa: E402
+    rng_utils as rng_module,  # from where keras.utils and tf.keras.utils take set_random_seed
+)
 
-__all__ = ["BACKEND", "BaseOptimizer", "compute_output_spec", "in_stateless_scope", "keras", "to_host"]
+__all__ = [
+    "BACKEND",
+    "BaseOptimizer",
+    "compute_output_spec",
+    "dtype_policy_module",
+    "in_stateless_scope",
+    "keras",
+    "rng_module",
+    "to_host",
+]
 
 keras: Any = _keras
 """Keras, of whose values nothing is known statically."""

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from mixte._errors import MixteWarning
-from mixte.keras._apply import AppliedPolicy, apply_before_compilation, as_policy, warn_of
+from mixte.keras._apply import AppliedPolicy, apply_before_compilation, warn_of
+from mixte.keras._emulation import Emulation, explain, request, start_emulating
 from mixte.keras._framework import compute_output_spec, keras
+from mixte.keras._optimizer import LossScaleOptimizer
 from mixte.keras._scaling import computes_in, warn_of_idle_scaler, with_loss_scaling
 
 if TYPE_CHECKING:
@@ -32,10 +34,6 @@ class Observer(Protocol):
         """A policy was applied to a model, maybe once more."""
         ...
 
-    def optimizer_wrapped(self, model: Any, optimizer: Any) -> None:
-        """The optimizer of a model that is being compiled was wrapped."""
-        ...
-
 
 @dataclass(slots=True, kw_only=True)
 class Regime:
@@ -45,11 +43,13 @@ class Regime:
         policy: The policy; None to leave every precision to the script, and only watch.
         law: The loss-scaling law that the user chose, or None.
         observer: Whoever wants to know, or None.
+        emulation: Whose arithmetic the models are to have; None for the machine's own.
     """
 
     policy: Policy | None
     law: LossScaleLaw | str | float | None = None
     observer: Observer | None = None
+    emulation: Emulation | None = None
 
 
 class Governor:
@@ -104,11 +104,15 @@ class Governor:
         if regime.policy is not None:
             first = model not in self._applied
             applied = apply_before_compilation(model, regime.policy, law=regime.law)
+            if regime.emulation is not None:
+                applied = explain(applied, start_emulating(model, regime.emulation))
             self._applied[model] = applied
             if first:
                 warn_of(applied)
             if regime.observer is not None:
                 regime.observer.policy_applied(model, applied)
+        elif regime.emulation is not None:
+            start_emulating(model, regime.emulation)
         warn_of_idle_scaler(model)
 
     def build_then_govern(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Any) -> None:
@@ -132,12 +136,12 @@ class Governor:
         regime = self._regimes.get(model)
         if regime is None or optimizer is None:
             return optimizer
+        if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+            _warn_of_foreign_scaler(optimizer, regime)
+            return optimizer
         if regime.policy is None and regime.law is None and not computes_in(model, "float16"):
             return optimizer
-        wrapped = with_loss_scaling(keras.optimizers.get(optimizer), model, regime.policy, law=regime.law)
-        if regime.observer is not None:
-            regime.observer.optimizer_wrapped(model, wrapped)
-        return wrapped
+        return with_loss_scaling(keras.optimizers.get(optimizer), model, regime.policy, law=regime.law)
 
     def check_optimizer(self, optimizer: Any, variables: Any) -> None:
         """Warn if an optimizer without loss scaling updates a model whose gradients flow through float16."""
@@ -162,7 +166,12 @@ GOVERNOR = Governor()
 
 
 @contextmanager
-def use(policy: Policy | str, *, law: LossScaleLaw | str | float | None = None) -> Generator[Policy]:
+def use(
+    policy: Policy | str,
+    *,
+    law: LossScaleLaw | str | float | None = None,
+    emulate: Emulation | str | None = None,
+) -> Generator[Policy]:
     """Make the models that are built inside the ``with`` block run under a policy.
 
     Layers are made with the policy's default precision, and its rules are applied to each model as soon as its
@@ -173,9 +182,12 @@ def use(policy: Policy | str, *, law: LossScaleLaw | str | float | None = None) 
     Args:
         policy: A policy; or the name of a preset; or the path of a ``policy.toml``.
         law: The loss-scaling law for ``compile``. By default the policy's, else ``DynamicScale()``.
+        emulate: The architecture whose arithmetic the models compute in, as for ``mixte.keras.emulate``; or an
+            ``Emulation``. None for the machine's own.
 
     Raises:
         PolicyError: If the policy is unknown, or a rule cannot be applied.
+        InputError: If the architecture is unknown, or lacks the policy's format.
 
     Example:
         >>> with mixte.keras.use("mixed_float16"):
@@ -184,16 +196,30 @@ def use(policy: Policy | str, *, law: LossScaleLaw | str | float | None = None) 
     """
     from mixte.keras._hooks import install
 
-    chosen = as_policy(policy)
+    chosen, emulation = request(policy, emulate)
     before = keras.config.dtype_policy()
     install()
-    GOVERNOR.enter(Regime(policy=chosen, law=law))
+    GOVERNOR.enter(Regime(policy=chosen, law=law, emulation=emulation))
     keras.config.set_dtype_policy(str(chosen.default))
     try:
         yield chosen
     finally:
         keras.config.set_dtype_policy(before)
         GOVERNOR.leave()
+
+
+def _warn_of_foreign_scaler(optimizer: Any, regime: Regime) -> None:
+    """Say that Keras's own scaler stays, and what is missing with it, where a policy or a law was asked for."""
+    if isinstance(optimizer, LossScaleOptimizer) or (regime.policy is None and regime.law is None):
+        return
+    unused = "" if regime.law is None else ", and the law that was asked for is not used"
+    warnings.warn(
+        f"the script compiles with Keras's own {type(optimizer).__name__}, which is left as it is: skipped steps are "
+        f"seen in its scale, but not why they were skipped{unused}. Compile with its inner optimizer instead, and "
+        "mixte wraps that.",
+        category=MixteWarning,
+        stacklevel=4,
+    )
 
 
 def _symbol(value: Any) -> Any:

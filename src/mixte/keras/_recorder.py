@@ -2,325 +2,482 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import os
 import threading
 import time
+import traceback
+import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from weakref import WeakSet
 
-from mixte.keras._describe import describe_layers
-from mixte.keras._framework import keras, to_host
-from mixte.keras._governor import GOVERNOR
-from mixte.keras._sampling import (
-    Sample,
-    decode,
+from mixte._errors import MixteWarning
+from mixte.keras._environment import (
     device_memory_peak_bytes,
+    devices,
     host_memory_peak_bytes,
-    initial_state,
-    is_loss_scaling,
+    overlooked_gpus,
     runs_ahead_of_device,
-    sample,
-    totals,
-    what_happened,
 )
-from mixte.keras._timing import StepClock
-from mixte.records import Evaluation, LayerPrecision, Model, OptimizerStep, RecordWriter, State, Step
+from mixte.keras._framework import BACKEND, keras, to_host
+from mixte.keras._model_entry import decided_layers, model_entry, scripted_layers
+from mixte.keras._optimizer_book import OptimizerBook, scales
+from mixte.keras._sampling import Sample, sample
+from mixte.keras._scaler import LossScaler
+from mixte.records import Evaluation, Model, OptimizerState, RecordWriter, State, Step, StepClock, StepEnd
 
 if TYPE_CHECKING:
-    from mixte.keras._apply import AppliedPolicy
-    from mixte.keras._optimizer import LossScaleOptimizer
-    from mixte.keras._scaler import ScalerState
+    from collections.abc import Callable
 
-_DRAIN_STEPS = 50
-_DRAIN_SECONDS = 0.5
+    from mixte.keras._apply import AppliedPolicy
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_DRAIN_STEPS: Final = 50
+_DRAIN_SECONDS: Final = 0.5
+_STATE_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True, kw_only=True)
-class _Pending:
-    """A step that has been started and is not written yet."""
+class _Started:
+    """A step that has been started and is not written yet; or several, where the framework runs them as one."""
 
+    steps: int = 1
     epoch: int | None = None
-    end_s: float | None = None  # since the start of the run; None until it has ended
-    loss: Any = None
+    first: bool = False
+    begin_s: float | None = None  # since the start of the run; None if it followed the step before at once
+    end_s: float | None = None  # None until it has ended
+    losses: list[Any] = field(default_factory=list[Any])
     metrics: dict[str, Any] = field(default_factory=dict[str, Any])
-    samples: dict[str, tuple[LossScaleOptimizer, Sample]] = field(default_factory=dict[str, Any])
+    samples: list[tuple[Any, Sample]] = field(default_factory=list[Any])
+
+
+def _apart(method: Callable[Concatenate[Recorder, P], R]) -> Callable[Concatenate[Recorder, P], R | None]:
+    """Keep a failure to record apart from the training, and out of the processes that the script forks."""
+
+    @functools.wraps(method)
+    def kept_apart(self: Recorder, /, *args: P.args, **kwargs: P.kwargs) -> R | None:
+        if self.stopped or os.getpid() != self.owner:
+            return None
+        try:
+            return method(self, *args, **kwargs)
+        except Exception:  # noqa: BLE001 - whatever it is, the training goes on
+            self.stopped = True
+            where = traceback.format_exc(limit=-3).strip()
+            warnings.warn(
+                f"recording has stopped, the training goes on. Please report this: {where}",
+                category=MixteWarning,
+                stacklevel=2,
+            )
+            return None
+
+    return kept_apart
 
 
 class Recorder:
     """Turns what happens in Keras into lines of a run's record.
 
     What a step leaves on the device stays there, as copies, until some fifty steps or half a second have come
-    together. Steps may end in another thread: Keras calls back there while the next step runs.
+    together. In ``fit`` they are read where Keras hands over a batch's results: on TensorFlow and JAX in a thread
+    beside the training's; on PyTorch in the training's own, where Keras has waited for the step just now.
 
     Args:
         writer: The record, started.
+        started_s: When the run started, by the clock.
         clock: Seconds from any origin; what a test replaces.
     """
 
-    def __init__(self, writer: RecordWriter, *, clock: Any = time.perf_counter) -> None:
+    def __init__(
+        self, writer: RecordWriter, *, started_s: float, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.stopped = False
+        self.owner = os.getpid()
         self._writer = writer
         self._clock = clock
-        self._start = clock()
+        self._start = started_s
+        # Two locks, so that the training never waits for what is being read from the device. They are taken in
+        # this order: `_writing` for what goes to the record, `_lock` for the steps that wait to be written.
+        self._writing = threading.RLock()
         self._lock = threading.RLock()
-        self._pending: dict[int, _Pending] = {}
-        self._steps = 0
-        self._step_clock = StepClock(runs_ahead=runs_ahead_of_device())
-        self._drained_at = self._start
-        self._states: dict[str, ScalerState] = {}
-        self._optimizers: WeakSet[Any] = WeakSet()
+        self._waiting: dict[int, _Started] = {}
+        self._steps = 0  # number of the last step that was started
+        self._ended = 0  # number of the last step that has ended
+        self._epoch: int | None = None
+        self._begin_s: float | None = None  # of the next step, after a pause
+        self._first = True  # whether the next step compiles
+        self._step_clock: StepClock | None = None
+        self._drained_at = self._state_at = clock()
+        self._state_of: tuple[int, dict[str, OptimizerState]] | None = None  # what the last state told
+        self._book = OptimizerBook(lambda entries: writer.update(optimizers=entries))
+        self._training: list[Any] = []  # what scales the losses of the present `fit`
         self._models: dict[int, Model] = {}
-        self._batch_trained: WeakSet[Any] = WeakSet()
-        self.epoch: int | None = None
+        self._looping = False  # whether the last step was one of a loop of the script's own
+        self._seen: WeakSet[Any] = WeakSet()  # sources whose steps are seen one by one
+        self._traced: list[Any] = []  # sources whose updates were compiled by the script
+        self._unseen = 0  # steps of those, as last counted
+        self._watch: threading.Event | None = None
 
-    @property
-    def steps(self) -> int:
-        """Number of the last step that was started, from 1."""
-        return self._steps
+    # What the policy did -------------------------------------------------------------------------------------
 
+    @_apart
     def policy_applied(self, model: Any, applied: AppliedPolicy) -> None:
         """Write in which precision every layer of a model runs, and why."""
-        layers = tuple(
-            LayerPrecision(
-                path=decision.path,
-                layer_class=decision.class_name,
-                variable_dtype=decision.variable_dtype or decision.layer.layer.variable_dtype,  # type: ignore[union-attr]
-                compute_dtype=decision.compute_dtype or decision.layer.layer.compute_dtype,  # type: ignore[union-attr]
-                rule=decision.source,
-                reason=decision.reason,
-                parameters=_own_parameters(decision.layer.layer),
-            )
-            for decision in applied.decisions
-            if decision.path
-        )
-        self._write_model(model, layers)
+        self._write_model(model, model_entry(model, decided_layers(applied)))
 
-    def optimizer_wrapped(self, model: Any, optimizer: Any) -> None:  # noqa: ARG002 - as the observer's contract
-        """Remember an optimizer whose scale and skips are to be recorded."""
-        if is_loss_scaling(optimizer):
-            self._optimizers.add(optimizer)
+    @_apart
+    def optimizer_made(self, optimizer: Any) -> None:
+        """Note that an optimizer was wrapped, by mixte or by the script."""
+        self._book.made(optimizer)
 
-    def training_begins(self, model: Any) -> None:
-        """Note the model and optimizer of a training that begins, and the time from which its steps count."""
-        GOVERNOR.govern(model)
-        self.optimizer_wrapped(model, getattr(model, "optimizer", None))
-        applied = GOVERNOR.applied_to(model)
-        if applied is None and id(model) not in self._models:
-            self._write_model(model, _as_the_script_made_them(model))
-        with self._lock:
-            self._drain()
-            self._sample_before(model)
-            self._step_clock.start(self._now(), first=True)
+    # Training by `fit` ---------------------------------------------------------------------------------------
 
-    def step_begins(self, model: Any, *, step: int) -> None:
-        """Note that a step of a model is started; all steps before it have been started."""
+    @_apart
+    def training_begins(self, model: Any, *, policy_known: bool) -> None:
+        """Note a training that begins, and in which state.
+
+        Args:
+            model: The model, built.
+            policy_known: Whether ``policy_applied`` has told of its layers.
+        """
+        self._training_starts()
+        optimizer = getattr(model, "optimizer", None)
+        if not policy_known and id(model) not in self._models:
+            self._write_model(model, model_entry(model, scripted_layers(model)))
+        self._give_up_unended()
+        self._drain()
+        self._training = []
+        if optimizer is not None:
+            source = self._book.source_of(optimizer)
+            if scales(source):
+                self.scaler_used(source)
+                self._book.read(source, model)
+        self._begin_s, self._first, self._looping = self._now(), True, False
+
+    @_apart
+    def scaler_used(self, scaler: Any) -> None:
+        """Note that the present training scales a loss by this scaler."""
+        if not any(scaler is known for known in self._training):
+            self._training.append(scaler)
+            self._seen.add(scaler)
+            self._book.name_of(scaler)
+
+    @_apart
+    def epoch_begins(self, epoch: int) -> int:
+        """Note an epoch that begins; return how many steps were started before it."""
+        self._epoch = epoch
+        self._begin_s = self._now()
+        return self._steps
+
+    @_apart
+    def steps_begin(self, model: Any, *, last: int, steps: int = 1) -> None:
+        """Note that steps are started, all before them having been started.
+
+        Args:
+            model: The model that is trained.
+            last: Number of the last of them.
+            steps: How many they are.
+        """
         with self._lock:
             self._sample_after(self._steps, model)
-            self._pending.setdefault(step, _Pending()).epoch = self.epoch
-            self._steps = max(self._steps, step)
-            self._drain_if_due()
+            entry = self._waiting.setdefault(last, _Started())
+            entry.steps, entry.epoch = steps, self._epoch
+            entry.begin_s, entry.first = self._begin_s, self._first
+            self._begin_s, self._first = None, False
+            self._steps = last
 
-    def step_ends(self, *, step: int, logs: dict[str, Any]) -> None:
-        """Note that a step has ended, with the values that Keras reports for it."""
+    @_apart
+    def steps_end(self, *, last: int, logs: dict[str, Any]) -> None:
+        """Note that these steps have ended, with the values that Keras reports for them."""
         with self._lock:
-            entry = self._pending.setdefault(step, _Pending(epoch=self.epoch))
+            entry = self._waiting.get(last)
+            if entry is None:
+                return
             entry.end_s = self._now()
             values = dict(logs)
-            entry.loss = values.pop("loss", None)
+            entry.losses = [values.pop("loss")] if "loss" in values else []
             entry.metrics = values
+            self._ended = max(self._ended, last)
+        self._drain_if_due()
 
-    def batch_begins(self, model: Any) -> int:
-        """Note a step that a script's own loop takes by ``train_on_batch``; return its number."""
-        if model not in self._batch_trained:
-            self._batch_trained.add(model)
-            self.training_begins(model)
-        step = self._steps + 1
-        with self._lock:
-            self.step_begins(model, step=step)
-            self._drain()
-            self._step_clock.start(self._now())
-        return step
+    @_apart
+    def epoch_ends(self, model: Any, *, epoch: int, logs: dict[str, Any]) -> None:
+        """Write all steps of the epoch, its results, and the counters."""
+        self._sample_after(self._ended, model)
+        self._give_up_unended()
+        self._drain()
+        train = {name: value for name, value in logs.items() if not name.startswith("val_")}
+        validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
+        self._write_evaluation("train", train, epoch)
+        if validation:
+            self._write_evaluation("validation", validation, epoch)
+        with self._writing:
+            self._write_state()
 
+    # Training in other ways ----------------------------------------------------------------------------------
+
+    @_apart
+    def batch_begins(self, model: Any, *, policy_known: bool, new: bool) -> int:
+        """Note a step that a script's own loop takes by ``train_on_batch``; return its number.
+
+        Args:
+            model: The model.
+            policy_known: As for ``training_begins``.
+            new: Whether it is the first of this model, or the first after another training.
+        """
+        self._give_up_unended()
+        if new:
+            self.training_begins(model, policy_known=policy_known)
+        self._epoch = None
+        self._begin_s = self._now()
+        self.steps_begin(model, last=self._steps + 1)
+        return self._steps
+
+    @_apart
     def batch_ends(self, model: Any, *, step: int, logs: dict[str, Any]) -> None:
         """Note the end of such a step."""
-        self.step_ends(step=step, logs=logs)
+        self.steps_end(last=step, logs=logs)
         with self._lock:
             self._sample_after(step, model)
 
-    def loop_step(self, optimizer: Any, loss: Any) -> None:
-        """Note an update made outside ``fit``, by a loop of the script's own, that was executed just now."""
+    @_apart
+    def loop_step(self, source: Any, losses: list[Any]) -> None:
+        """Note an update made outside ``fit``, by a loop of the script's own, that was executed just now.
+
+        Args:
+            source: What scales the loss, or the optimizer; see ``OptimizerBook``.
+            losses: The losses scaled for it, on the device.
+        """
+        self._training_starts()
+        self._book.name_of(source)
+        self._seen.add(source)
+        if not self._looping:
+            self._give_up_unended()
+            self._begin_s, self._first, self._looping = math.nan, True, True
         with self._lock:
             self._steps += 1
-            entry = self._pending.setdefault(self._steps, _Pending())
-            self.step_ends(step=self._steps, logs={} if loss is None else {"loss": loss})
-            if is_loss_scaling(optimizer):
-                self._optimizers.add(optimizer)
-                entry.samples[optimizer.name] = (optimizer, sample(optimizer))
-            self._drain_if_due()
-
-    def evaluated(self, split: str, logs: dict[str, Any], *, epoch: int | None = None) -> None:
-        """Write loss and metrics over a set of data."""
-        values = {name: _number(value) for name, value in logs.items()}
-        numbers = {name: value for name, value in values.items() if value is not None}
-        with self._lock:
-            self._writer.log(
-                [
-                    Evaluation(
-                        split=split,
-                        time_s=self._now(),
-                        step=self._steps,
-                        epoch=epoch,
-                        loss=numbers.pop("loss", None),
-                        metrics=numbers,
-                    )
-                ]
+            self._ended = self._steps
+            self._waiting[self._steps] = _Started(
+                first=self._first,
+                begin_s=self._begin_s,
+                end_s=self._now(),
+                losses=[loss for loss in losses if getattr(loss, "ndim", None) == 0],
+                samples=[(source, sample(source))] if scales(source) else [],
             )
+            self._begin_s, self._first = None, False
+        self._drain_if_due()
 
-    def epoch_ends(self, model: Any, *, epoch: int, logs: dict[str, Any]) -> None:
-        """Write all steps of the epoch, its results, and the counters."""
-        with self._lock:
-            self._sample_after(self._steps, model)
-            self._drain()
-            train = {name: value for name, value in logs.items() if not name.startswith("val_")}
-            validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
-            self.evaluated("train", train, epoch=epoch)
-            if validation:
-                self.evaluated("validation", validation, epoch=epoch)
-            self._write_state(model)
-            self._last_end = (
-                self._clock()
-            )  # what comes before the next step, an evaluation say, is not part of it
+    @_apart
+    def loop_traced(self, source: Any) -> None:
+        """Note an update outside ``fit`` that the script compiles: nothing is called when it is executed."""
+        self._training_starts()
+        self._book.name_of(source)
+        if not any(source is known for known in self._traced):
+            self._traced.append(source)
+        if self._watch is None and BACKEND == "tensorflow":
+            self._watch = threading.Event()
+            threading.Thread(target=self._watch_totals, args=(self._watch,), daemon=True).start()
 
+    @_apart
+    def evaluated(self, split: str, logs: dict[str, Any]) -> None:
+        """Write loss and metrics over a set of data, evaluated outside ``fit``."""
+        self._write_evaluation(split, logs, None)
+        self._begin_s = self._now()  # it was no part of the next step
+
+    @_apart
     def close(self) -> None:
         """Write what is left."""
-        with self._lock:
-            self._drain()
-            self._write_state(None)
+        if self._watch is not None:
+            self._watch.set()
+        self._give_up_unended()
+        self._drain()
+        with self._writing:
+            self._read_totals(of_all=True)
+            self._write_state()
+        self._tell_of_compiled_loops()
 
-    def _write_model(self, model: Any, layers: tuple[LayerPrecision, ...]) -> None:
-        entry = Model(
-            name=model.name,
-            parameters=_count(model.variables),
-            trainable_parameters=_count(model.trainable_variables),
-            layers=layers,
-        )
+    # -----------------------------------------------------------------------------------------------------------
+
+    def _training_starts(self) -> None:
+        """Look at the devices, now that the script has set them up as it wants; once."""
+        if self._step_clock is not None:
+            return
+        self._step_clock = StepClock(runs_ahead=runs_ahead_of_device())
+        found = devices()
+        self._writer.update(devices=found)
+        if all(device.kind == "cpu" for device in found) and (overlooked := overlooked_gpus()):
+            warnings.warn(overlooked, category=MixteWarning, stacklevel=2)
+
+    def _write_model(self, model: Any, entry: Model) -> None:
         if self._models.get(id(model)) != entry:
             self._models[id(model)] = entry
             self._writer.update(models=tuple(self._models.values()))
 
-    def _sample_before(self, model: Any) -> None:
-        optimizer = getattr(model, "optimizer", None)
-        if is_loss_scaling(optimizer):
-            self._states[optimizer.name] = decode(optimizer, sample(optimizer, model))  # type: ignore[arg-type, union-attr]
-
     def _sample_after(self, step: int, model: Any) -> None:
-        """Copy the scaler's state after a step, before the next one is started."""
-        optimizer = getattr(model, "optimizer", None)
-        entry = self._pending.get(step)
-        if entry is not None and is_loss_scaling(optimizer) and optimizer.name not in entry.samples:  # type: ignore[union-attr]
-            entry.samples[optimizer.name] = (optimizer, sample(optimizer, model))  # type: ignore[arg-type, union-attr]
+        """Copy the scalers' states after a step, before the next one is started."""
+        entry = self._waiting.get(step)
+        if entry is not None and not entry.samples:
+            entry.samples = [(scaler, sample(scaler, model)) for scaler in self._training]
+
+    def _give_up_unended(self) -> None:
+        """Forget steps that were started and did not end: the data ran out, or an exception came."""
+        with self._lock:
+            self._waiting = {step: entry for step, entry in self._waiting.items() if entry.end_s is not None}
+            self._steps = self._ended
 
     def _drain_if_due(self) -> None:
-        if len(self._pending) > _DRAIN_STEPS or self._clock() - self._drained_at > _DRAIN_SECONDS:
-            self._drain(complete=False)
+        """Write the steps before the last one, if there are enough and nobody is writing at this moment."""
+        with self._lock:
+            due = len(self._waiting) > _DRAIN_STEPS or self._clock() - self._drained_at > _DRAIN_SECONDS
+        if due and self._writing.acquire(blocking=False):
+            try:
+                self._drain(complete=False)
+                if self._clock() - self._state_at > _STATE_SECONDS:
+                    self._write_state()
+            finally:
+                self._writing.release()
 
     def _drain(self, *, complete: bool = True) -> None:
         """Write the steps that have ended, in order, up to the first that has not.
 
         Args:
-            complete: Whether the last step is over, with its sample taken and the time to be counted.
+            complete: Whether the last step is over, with its samples taken and its time to be counted.
         """
-        self._drained_at = self._clock()
-        ended: list[int] = []
-        for step in sorted(self._pending):
-            if self._pending[step].end_s is None or (not complete and step == self._steps):
-                break
-            ended.append(step)
-        ends_s = [self._pending[step].end_s or 0.0 for step in ended]
-        durations_s = self._step_clock.durations_s(ends_s, complete=complete)
-        self._writer.log(
-            [
-                self._line(step, self._pending.pop(step), duration_s)
-                for step, duration_s in zip(ended, durations_s, strict=False)
-            ]
-        )
+        with self._writing:
+            ready = self._take(complete=complete)
+            self._writer.log([self._line(step, entry, duration_s) for step, entry, duration_s in ready])
 
-    def _line(self, step: int, entry: _Pending, duration_s: float) -> Step:
-        values = {name: _number(value) for name, value in entry.metrics.items()}
+    def _take(self, *, complete: bool) -> list[tuple[int, _Started, float | None]]:
+        with self._lock:
+            self._drained_at = self._clock()
+            ended: list[tuple[int, _Started]] = []
+            ends: list[StepEnd] = []
+            for step, entry in sorted(self._waiting.items()):
+                if entry.end_s is None or (not complete and step == self._steps):
+                    break
+                ended.append((step, entry))
+                ends.append(
+                    StepEnd(end_s=entry.end_s, begin_s=entry.begin_s, steps=entry.steps, alone=entry.first)
+                )
+            if self._step_clock is None:
+                return []
+            durations_s = self._step_clock.durations_s(ends, complete=complete)
+            taken = [(*pair, duration_s) for pair, duration_s in zip(ended, durations_s, strict=False)]
+            for step, _, _ in taken:
+                del self._waiting[step]
+            return taken
+
+    def _line(self, step: int, entry: _Started, duration_s: float | None) -> Step:
         return Step(
             step=step,
             time_s=entry.end_s or 0.0,
             epoch=entry.epoch,
-            step_time_ns=round(duration_s * 1e9),
-            loss=_number(entry.loss),
-            metrics={name: value for name, value in values.items() if value is not None},
-            optimizers={name: self._optimizer_step(name, *copies) for name, copies in entry.samples.items()},
+            step_time_ns=None if duration_s is None else round(duration_s * 1e9),
+            first=entry.first,
+            loss=_sum(entry.losses),
+            metrics=_numbers(entry.metrics),
+            optimizers={
+                self._book.name_of(source): self._book.step(source, copies, steps=entry.steps)
+                for source, copies in entry.samples
+            },
         )
 
     def _now(self) -> float:
         return self._clock() - self._start
 
-    def _optimizer_step(self, name: str, optimizer: LossScaleOptimizer, copies: Sample) -> OptimizerStep:
-        after = decode(optimizer, copies)
-        before = self._states.get(name)
-        self._states[name] = after
-        if before is None:  # the first step of a loop: its state before was the initial one
-            before = initial_state(optimizer)
-        return what_happened(before, after)
+    def _write_evaluation(self, split: str, logs: dict[str, Any], epoch: int | None) -> None:
+        numbers = _numbers(logs)
+        evaluation = Evaluation(
+            split=split,
+            time_s=self._now(),
+            step=self._steps,
+            epoch=epoch,
+            loss=numbers.pop("loss", None),
+            metrics=numbers,
+        )
+        with self._writing:
+            self._writer.log([evaluation])
 
-    def _write_state(self, model: Any) -> None:
-        optimizers = {
-            optimizer.name: totals(decode(optimizer, sample(optimizer, model)))
-            for optimizer in self._optimizers
-        }
+    def _read_totals(self, *, of_all: bool) -> None:
+        """Read the counters of what is not seen step by step; at the end, of all: a last step may have been lost."""
+        unseen = 0
+        for scaler in self._book.scalers():
+            if of_all or scaler not in self._seen:
+                counted = self._book.steps_counted(scaler)
+                if counted and scaler not in self._seen:
+                    self._book.name_of(scaler)
+                    unseen += counted
+        for source in self._traced:
+            if source not in self._seen and not isinstance(source, LossScaler):
+                unseen += self._book.steps_counted(source)
+        self._unseen = unseen
+
+    def _write_state(self) -> None:
+        """Write the counters as they were last read."""
+        self._state_at = self._clock()
+        with self._lock:
+            waiting = [step for step in self._waiting if step <= self._ended]
+            step = (min(waiting) - 1 if waiting else self._ended) + self._unseen
+        totals = self._book.last_totals()
+        if not step or (step, totals) == self._state_of:
+            return
+        self._state_of = step, totals
         self._writer.log(
             [
                 State(
                     time_s=self._now(),
-                    step=self._steps,
+                    step=step,
                     host_memory_peak_bytes=host_memory_peak_bytes(),
                     device_memory_peak_bytes=device_memory_peak_bytes(),
-                    optimizers=optimizers,
+                    optimizers=totals,
                 )
             ]
         )
         self._writer.flush()
 
+    def _watch_totals(self, stop: threading.Event) -> None:
+        """Read the counters now and then, while a compiled loop runs in which nothing else is called."""
+        while not stop.wait(_STATE_SECONDS):
+            self._write_totals()
 
-def _as_the_script_made_them(model: Any) -> tuple[LayerPrecision, ...]:
-    return tuple(
-        LayerPrecision(
-            path=description.path,
-            layer_class=description.class_name,
-            variable_dtype=description.layer.variable_dtype,  # type: ignore[union-attr] - describe_layers sets it
-            compute_dtype=description.layer.compute_dtype,  # type: ignore[union-attr]
-            rule="script",
-            reason="as the script made it",
-            parameters=_own_parameters(description.layer),
+    @_apart
+    def _write_totals(self) -> None:
+        with self._writing:
+            self._read_totals(of_all=False)
+            self._write_state()
+
+    def _tell_of_compiled_loops(self) -> None:
+        compiled = [source for source in self._traced if source not in self._seen]
+        if not compiled:
+            return
+        names = ", ".join(self._book.name_of(source) for source in compiled)
+        text = (
+            f"the script compiles its own training loop ({names}): nothing sees its single steps, so there are no "
+            "step times and no losses of it"
         )
-        for description in describe_layers(model)
-        if description.path
-    )
+        if BACKEND == "jax" and not any(self._book.steps_counted(source) for source in compiled):
+            text += (
+                ", and its optimizer's state stays in its own hands. To have loss scale and skips here, write it back "
+                "at the end: for variable, value in zip(optimizer.variables, optimizer_variables): "
+                "variable.assign(value)"
+            )
+        warnings.warn(f"{text}.", category=MixteWarning, stacklevel=2)
 
 
-def _own_parameters(layer: Any) -> int:
-    own = [*layer._trainable_variables, *layer._non_trainable_variables]  # noqa: SLF001 - without sublayers'
-    return _count(own)
+def _sum(losses: list[Any]) -> float | None:
+    values = [value for value in map(_number, losses) if value is not None]
+    return sum(values) if values else None
 
 
-def _count(variables: Any) -> int:
-    total = 0
-    for variable in variables:
-        size = 1
-        for length in variable.shape:
-            size *= length
-        total += size
-    return total
+def _numbers(values: dict[str, Any]) -> dict[str, float]:
+    numbers = {name: _number(value) for name, value in values.items()}
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _number(value: Any) -> float | None:
     """Return a scalar as a float; None for what is none."""
-    if value is None:
-        return None
     try:
         return float(to_host(value)) if keras.ops.is_tensor(value) else float(value)
     except (TypeError, ValueError):

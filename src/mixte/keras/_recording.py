@@ -1,14 +1,16 @@
-"""Lead what happens in Keras to a recorder: ``fit``, ``evaluate``, ``train_on_batch``, and updates in loops."""
+"""Lead what happens in Keras's own loops to a recorder: ``fit``, ``evaluate`` and ``train_on_batch``."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
-from mixte.keras._framework import BaseOptimizer, keras
-from mixte.keras._optimizer import LossScaleOptimizer
-from mixte.keras._sampling import is_executing
+from mixte.keras._framework import keras
+from mixte.keras._governor import GOVERNOR
+from mixte.keras._recording_loops import Inside, install_loop_recording
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,23 +30,34 @@ class StepCallback(keras.callbacks.Callback):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
-        self._first = 0
+        self._before = 0  # steps before this epoch
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras's contract
-        self._recorder.training_begins(self.model)
+        _govern(self._recorder, self.model)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        self._recorder.epoch = epoch
-        self._first = self._recorder.steps
+        self._before = self._recorder.epoch_begins(epoch) or 0
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
-        self._recorder.step_begins(self.model, step=self._first + batch + 1)
+        steps = self._steps_from(batch)
+        self._recorder.steps_begin(self.model, last=self._before + batch + steps, steps=steps)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._recorder.step_ends(step=self._first + batch + 1, logs=logs or {})
+        first = batch - self._together + 1
+        last = self._before + first + self._steps_from(first)
+        self._recorder.steps_end(last=last, logs=logs or {})
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._recorder.epoch_ends(self.model, epoch=epoch, logs=logs or {})
+
+    @property
+    def _together(self) -> int:
+        return self.model.steps_per_execution
+
+    def _steps_from(self, batch: int) -> int:
+        """How many steps Keras runs as one from this batch on: fewer where the epoch ends."""
+        total = (self.params or {}).get("steps")
+        return self._together if not total else max(min(self._together, total - batch), 1)
 
 
 class EvaluationCallback(keras.callbacks.Callback):
@@ -60,125 +73,91 @@ class EvaluationCallback(keras.callbacks.Callback):
         self._recorder.evaluated("test", logs or {})
 
 
-class _Inside:
-    """Whether Keras's own loops are running: what they update is recorded there."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-
-    @contextmanager
-    def entered(self) -> Generator[None]:
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-
-    def __bool__(self) -> bool:
-        return self._depth > 0
-
-
 def install_recording(recorder: Recorder) -> None:
     """Patch Keras so that every training of this process is recorded. Once per process."""
-    inside = _Inside()
-    losses: dict[int, Any] = {}
+    inside = Inside()
     _patch_fit(recorder, inside)
     _patch_evaluate(recorder, inside)
     _patch_train_on_batch(recorder, inside)
-    _patch_scale_loss(losses)
-    for optimizer_class in (BaseOptimizer, LossScaleOptimizer):
-        _patch_apply(optimizer_class, recorder, inside, losses)
+    install_loop_recording(recorder, inside)
 
 
-def _with_callback(callbacks: Any, ours: Any) -> Any:
-    if callbacks is None:
-        return [ours]
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        callbacks.append(ours)
-        return callbacks
-    return [*callbacks, ours] if isinstance(callbacks, (list, tuple)) else [callbacks, ours]
-
-
-def _patch_fit(recorder: Recorder, inside: _Inside) -> None:
+def _patch_fit(recorder: Recorder, inside: Inside) -> None:
     original = keras.Model.fit
 
     @functools.wraps(original)
-    def fit(self: Any, *args: Any, callbacks: Any = None, **kwargs: Any) -> Any:
-        # `callbacks` is the sixth parameter of fit (x, y, batch_size, epochs, verbose, callbacks): few give it
-        # by position.
-        positional = 5
-        if len(args) > positional:
-            args, callbacks = (*args[:positional], *args[positional + 1 :]), args[positional]
-            names = ("validation_split", "validation_data", "shuffle", "class_weight", "sample_weight")
-            kwargs |= dict(zip(names, args[positional:], strict=False))
-            args = args[:positional]
-        with inside.entered():
-            return original(self, *args, callbacks=_with_callback(callbacks, StepCallback(recorder)), **kwargs)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with (
+            inside.entered(),
+            _with_callback(original, self, args, kwargs, StepCallback(recorder)) as arguments,
+        ):
+            return original(*arguments.args, **arguments.kwargs)
 
     keras.Model.fit = fit
 
 
-def _patch_evaluate(recorder: Recorder, inside: _Inside) -> None:
+def _patch_evaluate(recorder: Recorder, inside: Inside) -> None:
     original = keras.Model.evaluate
 
     @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, callbacks: Any = None, **kwargs: Any) -> Any:
-        if not inside and len(args) <= 6:  # as above; a list by position is left alone, and not recorded
-            callbacks = _with_callback(callbacks, EvaluationCallback(recorder))
-        if callbacks is not None:
-            kwargs["callbacks"] = callbacks
-        return original(self, *args, **kwargs)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if inside:  # the validation in `fit`
+            return original(self, *args, **kwargs)
+        with _with_callback(original, self, args, kwargs, EvaluationCallback(recorder)) as arguments:
+            return original(*arguments.args, **arguments.kwargs)
 
     keras.Model.evaluate = evaluate
 
 
-def _patch_train_on_batch(recorder: Recorder, inside: _Inside) -> None:
+@contextmanager
+def _with_callback(
+    function: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ours: Any
+) -> Generator[inspect.BoundArguments]:
+    """Yield the arguments with our callback among the callbacks, wherever and however they were given."""
+    arguments = inspect.signature(function).bind(model, *args, **kwargs)
+    given: Any = arguments.arguments.get("callbacks")
+    if isinstance(given, keras.callbacks.CallbackList):
+        # The script's own object, which Keras uses as it is: ours is a guest in it.
+        ours.set_model(model)
+        ours.set_params(given.params)
+        given.append(ours)
+        try:
+            yield arguments
+        finally:
+            given.callbacks.remove(ours)
+        return
+    several = () if given is None else given if isinstance(given, (list, tuple)) else (given,)
+    arguments.arguments["callbacks"] = [*several, ours]
+    yield arguments
+
+
+def _patch_train_on_batch(recorder: Recorder, inside: Inside) -> None:
     original = keras.Model.train_on_batch
+    last_trained: list[Any] = [lambda: None]
 
     @functools.wraps(original)
     def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        step = recorder.batch_begins(self)
+        new = last_trained[0]() is not self
+        if new:
+            last_trained[0] = ref(self)
+            GOVERNOR.govern(self)
+        step = recorder.batch_begins(self, policy_known=GOVERNOR.applied_to(self) is not None, new=new)
         with inside.entered():
             result = original(self, *args, **kwargs)
-        names = () if isinstance(result, dict) else self.metrics_names
-        values: dict[str, Any] = (
-            dict(result) if isinstance(result, dict) else dict(zip(names, _as_list(result), strict=False))
-        )
-        recorder.batch_ends(self, step=step, logs=values)
+        if step is not None:
+            recorder.batch_ends(self, step=step, logs=_named(self, result))
         return result
 
     keras.Model.train_on_batch = train_on_batch
 
 
-def _as_list(result: Any) -> list[Any]:
-    return list(result) if isinstance(result, (list, tuple)) else [result]
+def _govern(recorder: Recorder, model: Any) -> None:
+    GOVERNOR.govern(model)
+    recorder.training_begins(model, policy_known=GOVERNOR.applied_to(model) is not None)
 
 
-def _patch_scale_loss(losses: dict[int, Any]) -> None:
-    """Remember the loss that a loop scales: it is the step's loss, which no one else tells us."""
-    original = LossScaleOptimizer.scale_loss
-
-    @functools.wraps(original)
-    def scale_loss(self: Any, loss: Any) -> Any:
-        if is_executing(loss):
-            losses[id(self)] = loss.detach() if hasattr(loss, "detach") else loss
-        return original(self, loss)
-
-    LossScaleOptimizer.scale_loss = scale_loss
-
-
-def _patch_apply(optimizer_class: Any, recorder: Recorder, inside: _Inside, losses: dict[int, Any]) -> None:
-    original = optimizer_class.apply
-
-    @functools.wraps(original)
-    def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
-        gradients = list(grads)
-        result = original(self, gradients, trainable_variables)
-        owner = getattr(self, "_mixte_wrapped_by", None)
-        is_inner = owner is not None and owner() is not None
-        if not inside and not is_inner and is_executing(gradients):
-            loss = losses.pop(id(self), None)
-            recorder.loop_step(self, loss if loss is None or loss.ndim == 0 else None)
-        return result
-
-    optimizer_class.apply = apply
+def _named(model: Any, result: Any) -> dict[str, Any]:
+    if isinstance(result, dict):
+        return dict(result)
+    values = list(result) if isinstance(result, (list, tuple)) else [result]
+    return dict(zip(model.metrics_names, values, strict=False))

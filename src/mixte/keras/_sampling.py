@@ -1,135 +1,116 @@
-"""Copy a scaler's state on the device, without waiting, and turn such copies into what the steps did."""
+"""Copy the state of what scales a loss on the device, without waiting, and tell from copies what the steps did.
+
+A *scaler* here is a ``LossScaler`` of ours, or Keras's own ``LossScaleOptimizer``, which a script may bring.
+"""
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 from mixte.keras._framework import BACKEND, keras, to_host
 from mixte.keras._optimizer import LossScaleOptimizer
-from mixte.keras._scaler import ScalerState
+from mixte.keras._scaler import LossScaler
+from mixte.keras._variables import read
 from mixte.records import OptimizerState, OptimizerStep
-from mixte.scaling import COUNTER_NAMES
+from mixte.scaling import COUNTER_NAMES, format_law
 
-Sample = tuple[Any, Any]
-"""Copies of a scaler's two variables, still on the device."""
+Sample = tuple[Any, ...]
+"""Copies of a scaler's variables, still on the device."""
+
+_CAUSES = ("loss", "nan", "inf")
 
 
-def sample(optimizer: LossScaleOptimizer, model: Any = None) -> Sample:
-    """Copy the state of an optimizer's scaler as it is after the steps that were started so far.
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A scaler's state, on the host.
+
+    Attributes:
+        scale: The factor for the loss of the next step.
+        counters: See ``mixte.scaling.initial_counters``; None for Keras's own optimizer, which has none.
+    """
+
+    scale: float
+    counters: dict[str, int] | None
+
+
+def scaler_of(optimizer: Any) -> Any:
+    """Return what scales the loss of an optimizer; None if nothing does."""
+    if isinstance(optimizer, LossScaleOptimizer):
+        return optimizer.scaler
+    return optimizer if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) else None
+
+
+def law_text(scaler: Any) -> str:
+    """Return a scaler's law with its parameters as text."""
+    if isinstance(scaler, LossScaler):
+        return format_law(scaler.law)
+    return f"keras:initial_scale={scaler.initial_scale:g},growth_interval={scaler.dynamic_growth_steps}"
+
+
+def sample(scaler: Any, model: Any = None) -> Sample:
+    """Copy a scaler's state as it is after the steps that were started so far.
 
     A copy, because the next step overwrites the variables, or gives their memory to its own results.
 
     Args:
-        optimizer: The optimizer.
+        scaler: The scaler.
         model: The model in whose ``fit`` it works, if there is one: on JAX the state is there meanwhile.
     """
-    values = [variable.value for variable in optimizer.scaler.variables]
+    variables = _variables_of(scaler)
     if BACKEND == "jax":
         from jax import numpy as jnp
 
-        return tuple(jnp.copy(value) for value in _jax_values(optimizer, model) or values)  # type: ignore[return-value]
+        return tuple(jnp.copy(value) for value in _jax_values(variables, model))
     if BACKEND == "torch":
-        return values[0].detach().clone(), values[1].detach().clone()
-    return values[0].read_value(), values[1].read_value()
+        return tuple(variable.value.detach().clone() for variable in variables)
+    return tuple(read(variable) for variable in variables)
 
 
-def decode(optimizer: LossScaleOptimizer, copies: Sample) -> ScalerState:
-    """Bring a sample to the host. Waits for the steps before it."""
-    floats, integers = copies
-    return optimizer.scaler.decode(to_host(floats), to_host(integers))
+def decode(scaler: Any, copies: Sample) -> Reading | None:
+    """Bring a sample to the host. Waits for the steps before it. None if the scaler had no state yet."""
+    if not copies:
+        return None
+    if isinstance(scaler, LossScaler):
+        state = scaler.decode(*(to_host(copy) for copy in copies))
+        return Reading(scale=state.scale, counters=state.counters)
+    return Reading(scale=float(to_host(copies[0])), counters=None)
 
 
-def initial_state(optimizer: LossScaleOptimizer) -> ScalerState:
-    """Return the state of a scaler before its first step."""
-    scale = optimizer.law.initial_state()["scale"]
-    return ScalerState(scale=float(scale), counters=dict.fromkeys(COUNTER_NAMES, 0), history=())
+def what_happened(scaler: Any, before: Reading | None, after: Reading, *, steps: int) -> OptimizerStep:
+    """Tell what the one step between two readings did; what several steps did cannot be told apart.
 
-
-def what_happened(before: ScalerState, after: ScalerState) -> OptimizerStep:
-    """Tell what the one step between two states did; what several steps did cannot be told apart."""
-    steps = after.counters["steps"] - before.counters["steps"]
-    if steps != 1:
+    Args:
+        scaler: The scaler.
+        before: The reading before; None if there was none.
+        after: The reading after.
+        steps: How many steps lie between them, by what was seen of the loop.
+    """
+    if isinstance(scaler, LossScaler):
+        return _by_counters(before or _initial(scaler), after)
+    if before is None:
+        return OptimizerStep()
+    if steps != 1 or before.scale == 0:
         return OptimizerStep(loss_scale=before.scale)
-    skipped = after.counters["skipped"] > before.counters["skipped"]
-    causes = [
-        cause
-        for cause in ("loss", "nan", "inf")
-        if after.counters[f"skipped_{cause}"] > before.counters[f"skipped_{cause}"]
-    ]
-    return OptimizerStep(loss_scale=before.scale, skipped=skipped, cause=causes[0] if causes else None)
+    # Keras halves the scale with every skipped step, and with no other.
+    return OptimizerStep(loss_scale=before.scale, skipped=after.scale < before.scale)
 
 
-def totals(state: ScalerState) -> OptimizerState:
+def totals(reading: Reading) -> OptimizerState:
     """Return a scaler's counters as the record keeps them."""
-    counters = state.counters
-    causes = {cause: counters[f"skipped_{cause}"] for cause in ("loss", "nan", "inf")}
+    counters = reading.counters
+    if counters is None:
+        return OptimizerState(loss_scale=reading.scale)
+    causes = {cause: counters[f"skipped_{cause}"] for cause in _CAUSES}
     return OptimizerState(
-        loss_scale=state.scale,
+        loss_scale=reading.scale,
         steps=counters["steps"],
         applied=counters["applied"],
         skipped=counters["skipped"],
         skipped_in_calibration=counters["calibration_skips"],
         skipped_by_cause={cause: count for cause, count in causes.items() if count},
     )
-
-
-def runs_ahead_of_device() -> bool:
-    """Tell whether the host starts steps before the ones before them have ended: on JAX, and on accelerators."""
-    return BACKEND == "jax" or device_memory_peak_bytes() is not None
-
-
-def host_memory_peak_bytes() -> int | None:
-    """Return the largest resident size of this process so far; None where the system does not say."""
-    try:
-        import resource
-    except ModuleNotFoundError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts kibibytes
-
-
-def device_memory_peak_bytes() -> int | None:
-    """Return the largest use of accelerator memory so far, summed over devices; None without an accelerator."""
-    peaks = {"tensorflow": _peak_tensorflow, "jax": _peak_jax, "torch": _peak_torch}[BACKEND]()
-    return sum(peaks) if peaks else None
-
-
-def _peak_tensorflow() -> list[int]:
-    import tensorflow as tf
-
-    names = [device.name.removeprefix("/physical_device:") for device in tf.config.list_physical_devices("GPU")]
-    return [tf.config.experimental.get_memory_info(name)["peak"] for name in names]
-
-
-def _peak_jax() -> list[int]:
-    import jax
-
-    statistics = [device.memory_stats() for device in jax.local_devices() if device.platform != "cpu"]
-    return [entry["peak_bytes_in_use"] for entry in statistics if entry and "peak_bytes_in_use" in entry]
-
-
-def _peak_torch() -> list[int]:
-    import torch
-
-    return [torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count())]
-
-
-def _jax_values(optimizer: LossScaleOptimizer, model: Any) -> list[Any] | None:
-    """Return the values that ``fit`` holds outside the variables while it runs, or None."""
-    state = getattr(model, "_jax_state", None)
-    if not state or model._jax_state_synced:  # noqa: SLF001 - Keras offers a full synchronisation only
-        return None
-    held = state.get("optimizer_variables")
-    if held is None or model.optimizer is not optimizer:
-        return None
-    ours = {id(variable) for variable in optimizer.scaler.variables}
-    return [value for variable, value in zip(optimizer.variables, held, strict=True) if id(variable) in ours]
-
-
-def is_loss_scaling(optimizer: Any) -> bool:
-    """Tell whether an optimizer is ours."""
-    return isinstance(optimizer, LossScaleOptimizer)
 
 
 def is_executing(tensors: Any) -> bool:
@@ -142,4 +123,40 @@ def is_executing(tensors: Any) -> bool:
         import jax
 
         return not any(isinstance(tensor, jax.core.Tracer) for tensor in keras.tree.flatten(tensors))
-    return True
+    import torch
+
+    return not torch.compiler.is_compiling()
+
+
+def _by_counters(before: Reading, after: Reading) -> OptimizerStep:
+    earlier, later = before.counters or {}, after.counters or {}
+    if later["steps"] - earlier["steps"] != 1:
+        return OptimizerStep(loss_scale=before.scale if later["steps"] == earlier["steps"] else None)
+    skipped = later["skipped"] > earlier["skipped"]
+    causes = [cause for cause in _CAUSES if later[f"skipped_{cause}"] > earlier[f"skipped_{cause}"]]
+    return OptimizerStep(loss_scale=before.scale, skipped=skipped, cause=causes[0] if causes else None)
+
+
+def _initial(scaler: LossScaler) -> Reading:
+    """Return a scaler's state before its first step."""
+    scale = scaler.law.initial_state()["scale"]
+    return Reading(scale=float(scale), counters=dict.fromkeys(COUNTER_NAMES, 0))
+
+
+def _variables_of(scaler: Any) -> list[Any]:
+    if isinstance(scaler, LossScaler):
+        return scaler.variables
+    return [scaler.dynamic_scale] if scaler.built else []
+
+
+def _jax_values(variables: list[Any], model: Any) -> list[Any]:
+    """Return the variables' values, which ``fit`` holds outside of them while it runs."""
+    state = getattr(model, "_jax_state", None)
+    if not state or model._jax_state_synced:  # noqa: SLF001 - Keras offers a full synchronisation only
+        return [variable.value for variable in variables]
+    held = state.get("optimizer_variables") or ()
+    wanted = {id(variable): None for variable in variables}
+    for variable, value in zip(model.optimizer.variables, held, strict=False):
+        if id(variable) in wanted:
+            wanted[id(variable)] = value
+    return [variable.value if wanted[id(variable)] is None else wanted[id(variable)] for variable in variables]

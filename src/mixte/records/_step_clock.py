@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ class StepEnd:
 
     Attributes:
         end_s: The moment, in seconds from any origin.
-        begin_s: When it began; None if it followed the step before without a pause.
+        begin_s: When it began; None if it followed the step before without a pause, NaN if that is not known.
         steps: How many steps this is, where a framework runs several as one.
         alone: Whether it is not to be taken together with others: it compiles.
     """
@@ -52,8 +53,8 @@ class StepClock:
 
         Returns:
             The mean duration of one step for each of ``ends`` whose window is closed; fewer than ``ends`` if one
-            is open: give the rest again, with those that follow. None for the very first step, if it is not
-            known when it began.
+            is open: give the rest again, with those that follow. None for a step of which it is not known when
+            it began.
         """
         durations: list[float | None] = []
         window: list[StepEnd] = []
@@ -65,7 +66,10 @@ class StepClock:
                 self._close(window, taken_s, durations)
                 window, taken_s = [], 0.0
             window.append(end)
-            taken_s = None if taken_s is None or begun_s is None else taken_s + max(end.end_s - begun_s, 0.0)
+            if taken_s is None or begun_s is None or math.isnan(begun_s):
+                taken_s = None
+            else:
+                taken_s += max(end.end_s - begun_s, 0.0)
             last_end_s = end.end_s
             long_enough = not self._runs_ahead or taken_s is None or taken_s >= WINDOW_S
             if long_enough or end.alone or (complete and index + 1 == len(ends)):

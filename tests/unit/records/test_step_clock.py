@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -27,6 +29,7 @@ def test_a_step_takes_the_time_since_the_end_of_the_one_before() -> None:
 def test_the_very_first_step_is_unknown_where_nobody_knows_when_it_began() -> None:
     clock = StepClock(runs_ahead=False)
     assert clock.durations_s(ends(7.0, 7.5), complete=True) == [None, 0.5]
+    assert clock.durations_s(ends(9.0, 9.25, begin=math.nan), complete=True) == [None, 0.25]
 
 
 def test_a_pause_before_a_step_is_no_part_of_it() -> None:

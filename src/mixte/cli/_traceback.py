@@ -1,0 +1,105 @@
+"""Show an exception of a script as Python would have shown it without us."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import mixte
+from mixte._errors import MixteError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OURS = str(Path(mixte.__file__).parent)
+_PLACE_IN_TEXT = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
+
+def show_exception(error: BaseException) -> None:
+    """Show an exception by ``sys.excepthook``, which the script may have set, without frames of ours.
+
+    Ours are those before the script's first, and those through which the script called a library.
+    """
+    for each in _chain(error):
+        if isinstance(each, SyntaxError) and each is error and not _foreign(error.__traceback__):
+            each.__traceback__ = None  # the script itself does not parse: there is no frame of anybody else
+        else:
+            each.__traceback__ = _without_ours(each.__traceback__)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except Exception:  # noqa: BLE001 - a hook of the script that fails must not hide what it was to show
+        sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def explain(error: MixteError, script: str) -> str:
+    """Return the message of an error of ours that came up in a script, and where in the script it was.
+
+    TensorFlow and Keras rewrite exceptions that pass through the functions that they trace: the message is put
+    below a traceback as text, and frames are cut out. The exception as we raised it is found in the chain.
+
+    Args:
+        error: The error that ended the script.
+        script: Absolute path of the script.
+    """
+    same = [each for each in _chain(error) if isinstance(each, MixteError) and str(each) in str(error)]
+    original = same[-1]
+    message = str(original).rpartition(f"{type(original).__name__}: ")[2].strip()
+    place = _place_in_frames(error, script) or _place_in_text(str(error), script)
+    return message if place is None else f"{message}\n  at {place}"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception, what it came from, and what is grouped in it; each once."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        each = waiting.pop(0)
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        waiting += [other for other in (each.__cause__, each.__context__) if other is not None]
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions  # pyright: ignore[reportUnknownMemberType] - of whatever exceptions
+
+
+def _without_ours(frames: TracebackType | None) -> TracebackType | None:
+    """The traceback without our frames, except those at its end: there it was we who failed."""
+    entries: list[TracebackType] = []
+    while frames is not None:
+        entries.append(frames)
+        frames = frames.tb_next
+    last_foreign = max((i for i, entry in enumerate(entries) if not _is_ours(entry)), default=-1)
+    kept = [entry for i, entry in enumerate(entries) if i > last_foreign or not _is_ours(entry)]
+    rebuilt: TracebackType | None = None
+    for entry in reversed(kept):
+        rebuilt = TracebackType(rebuilt, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return rebuilt
+
+
+def _foreign(frames: TracebackType | None) -> bool:
+    while frames is not None and _is_ours(frames):
+        frames = frames.tb_next
+    return frames is not None
+
+
+def _is_ours(entry: TracebackType) -> bool:
+    return entry.tb_frame.f_code.co_filename.startswith(_OURS)
+
+
+def _place_in_frames(error: MixteError, script: str) -> str | None:
+    """The innermost line of the script in the tracebacks of the chain."""
+    for each in reversed([*_chain(error)]):
+        places = [frame for frame in traceback.extract_tb(each.__traceback__) if frame.filename == script]
+        if places:
+            return f"{script}:{places[-1].lineno}, in {places[-1].name}: {places[-1].line}"
+    return None
+
+
+def _place_in_text(text: str, script: str) -> str | None:
+    """The innermost line of the script in a traceback that TensorFlow wrote into a message."""
+    places = [place for place in _PLACE_IN_TEXT.findall(text) if place[0] == script]
+    return f"{script}:{places[-1][1]}, in {places[-1][2].rstrip('*')}" if places else None
