@@ -33,7 +33,7 @@ def apply_if(finite: Any, update: Callable[[], object], *, affected: Callable[[]
     if BACKEND == "torch" or not _is_traced(finite):
         if bool(finite):
             update()
-    elif BACKEND == "tensorflow" and not _must_select():
+    elif BACKEND == "tensorflow" and not (compiles_with_xla(finite) or _merges_replicas()):
         import tensorflow as tf
 
         def run() -> None:
@@ -52,17 +52,22 @@ def _is_traced(flag: Any) -> bool:
     return is_tracer(flag)
 
 
-def _must_select() -> bool:
-    """Tell whether this TensorFlow graph is traced for XLA, or for replicas whose update merges them.
-
-    A distribution strategy cannot have an update that merges the replicas inside a conditional.
-    """
+def compiles_with_xla(tensor: Any) -> bool:
+    """Tell whether a value belongs to a program that XLA will compile: JAX under ``jit``, TensorFlow's jit_compile."""
+    if BACKEND != "tensorflow":
+        return is_tracer(tensor)
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util  # the only place that knows; not public
 
     graph = tf.compat.v1.get_default_graph()
-    merges = not tf.__internal__.distribute.strategy_supports_no_merge_call()
-    return merges or bool(control_flow_util.GraphOrParentsInXlaContext(graph))
+    return not tf.executing_eagerly() and bool(control_flow_util.GraphOrParentsInXlaContext(graph))
+
+
+def _merges_replicas() -> bool:
+    """Tell whether updates here merge replicas: a distribution strategy cannot have that inside a conditional."""
+    import tensorflow as tf
+
+    return not tf.__internal__.distribute.strategy_supports_no_merge_call()
 
 
 def _select(finite: Any, update: Callable[[], object], affected: Sequence[Any]) -> None:

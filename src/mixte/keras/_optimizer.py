@@ -144,7 +144,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if not gradients:
             return keras.ops.convert_to_tensor(True)
         update = self._unscaled_update(gradients, trainable_variables)
-        observation = self.scaler.observe(update.gradients)
+        observation = self.scaler.observe(update.gradients, scaled=gradients)
         make_if(observation.finite, [update])
         self.scaler.update(observation)
         return keras.ops.convert_to_tensor(observation.finite)

@@ -112,14 +112,20 @@ class LossScaler:
         untouched = [False] * len(gradients) if untouched is None else untouched
         return unscale(gradients, self._divisor(), untouched=untouched)
 
-    def observe(self, unscaled: Sequence[Any]) -> Observation:
+    def observe(self, unscaled: Sequence[Any], *, scaled: Sequence[Any] | None = None) -> Observation:
         """Look at the unscaled gradients of a step, and take note of its losses. Once per step.
+
+        Args:
+            unscaled: What ``unscale`` returned.
+            scaled: What it was given, if that is at hand: cheaper to look at in compiled code.
 
         Raises:
             LossScaleError: If all gradients are None.
         """
         losses_finite = self._memory.take_losses_finite()
-        return survey(unscaled, scale=self._divisor(), loss_finite=losses_finite, needs=self.law.needs)
+        return survey(
+            unscaled, scale=self._divisor(), loss_finite=losses_finite, needs=self.law.needs, scaled=scaled
+        )
 
     def require_scaled(self) -> None:
         """Raise ``LossScaleError`` if no loss was ever scaled, though this scaler divides gradients."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixte._errors import LossScaleError
+from mixte.keras._conditional import compiles_with_xla
 from mixte.keras._framework import BACKEND, keras
 from mixte.scaling import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _MAGNITUDE = 0x7FFFFFFF
 _INFINITY = 0x7F800000
@@ -38,7 +39,14 @@ def _float32() -> Any:
 _FLOAT32 = _float32()
 
 
-def survey(gradients: Sequence[Any], *, scale: Any, loss_finite: Any, needs: frozenset[str]) -> Observation:
+def survey(
+    gradients: Sequence[Any],
+    *,
+    scale: Any,
+    loss_finite: Any,
+    needs: frozenset[str],
+    scaled: Sequence[Any] | None = None,
+) -> Observation:
     """Look at unscaled gradients once.
 
     The step is good if they are finite. A loss that is not (a float16 sum that overflowed, say) may well have
@@ -49,6 +57,9 @@ def survey(gradients: Sequence[Any], *, scale: Any, loss_finite: Any, needs: fro
         scale: The scale that multiplied the loss; read only where ``needs`` asks for the underflow.
         loss_finite: Scalar bool tensor, or None where the loss is not known.
         needs: The costly fields of ``Observation`` that the law reads.
+        scaled: The same gradients before they were unscaled, if they are at hand. XLA would compute the small
+            unscaled ones twice, once to join them, in a kernel for each: it joins these, and unscales them
+            together.
 
     Raises:
         LossScaleError: If all gradients are None.
@@ -60,8 +71,13 @@ def survey(gradients: Sequence[Any], *, scale: Any, loss_finite: Any, needs: fro
             "it from the model's output, inside the gradient tape or the differentiated function, and check "
             "that the optimizer was given the variables of that model."
         )
-    largest_bits = _largest_magnitude_bits(values)
     ops = keras.ops
+    if scaled is None or not compiles_with_xla(scale):
+        largest_bits = _largest_magnitude_bits(values)
+    else:
+        joined = _join_small([_values(gradient) for gradient in scaled if gradient is not None])
+        divide = _by_multiplying(scale)
+        largest_bits = _largest([_magnitude_bits(divide(group)) for group in joined])
     fraction = _underflow_fraction(values, scale) if "underflow_fraction" in needs else None
     if BACKEND == "torch":
         return _on_host(largest_bits, loss_finite, fraction)
@@ -94,7 +110,10 @@ def _on_host(largest_bits: Any, loss_finite: Any, fraction: Any) -> Observation:
 def unscale(gradients: Sequence[Any], scale: Any, *, untouched: Sequence[bool]) -> list[Any]:
     """Divide gradients by the scale, in float32 at least. None stays None; sparse ones stay sparse.
 
-    Divided, not multiplied by a reciprocal: that of 2**127 is subnormal, and many kernels take it as 0.
+    Under XLA they are multiplied by the reciprocal: XLA computes a division that several operations read, the check
+    and the update, once and apart, which takes a kernel for each gradient; a product it computes wherever it is
+    read. For a power of two, as nearly all laws give, the result is the same; for another scale it may differ
+    in the last bit.
 
     Args:
         gradients: What differentiating the scaled loss gave.
@@ -104,20 +123,34 @@ def unscale(gradients: Sequence[Any], scale: Any, *, untouched: Sequence[bool]) 
     """
     if BACKEND == "torch":
         return _unscale_torch(gradients, scale, untouched)
+    divide = _by_multiplying(scale) if compiles_with_xla(scale) else lambda gradient: gradient / scale
     return [
-        gradient if gradient is None or untouched[index] else _divided(gradient, scale)
+        gradient if gradient is None or untouched[index] else _divided(gradient, scale, divide)
         for index, gradient in enumerate(gradients)
     ]
 
 
-def _divided(gradient: Any, scale: Any) -> Any:
+def _by_multiplying(scale: Any) -> Callable[[Any], Any]:
+    """Return a division by the scale made of products only, right for every normal float32 scale.
+
+    The reciprocal of a scale beyond 2**126 is subnormal, and XLA's kernels take that as 0: such a scale is divided in
+    two steps.
+    """
+    ops = keras.ops
+    second = ops.where(scale > 2.0**64, 2.0**-64, 1.0)
+    first = 1.0 / (scale * second)
+    return lambda gradient: (gradient * first) * second
+
+
+def _divided(gradient: Any, scale: Any, divide: Callable[[Any], Any]) -> Any:
     if _is_indexed_slices(gradient):
-        values = _divided(gradient.values, scale)
+        values = _divided(gradient.values, scale, divide)
         return type(gradient)(values, gradient.indices, gradient.dense_shape)
     if gradient.dtype == scale.dtype:  # nearly always: float32 variables have float32 gradients
-        return gradient / scale
-    wide = "float64" if keras.backend.standardize_dtype(gradient.dtype) == "float64" else "float32"
-    return keras.ops.cast(gradient, wide) / keras.ops.cast(scale, wide)
+        return divide(gradient)
+    if keras.backend.standardize_dtype(gradient.dtype) == "float64":
+        return gradient / keras.ops.cast(scale, "float64")
+    return divide(keras.ops.cast(gradient, "float32"))
 
 
 def _unscale_torch(gradients: Sequence[Any], scale: Any, untouched: Sequence[bool]) -> list[Any]:
@@ -162,8 +195,11 @@ def _values(gradient: Any) -> Any:
 def _largest_magnitude_bits(values: list[Any]) -> Any:
     if BACKEND == "torch":
         return _largest_magnitude_bits_torch(values)
-    groups = _join_small(values)
-    maxima = [keras.ops.max(_magnitude_bits(group)) for group in groups]
+    return _largest([_magnitude_bits(group) for group in _join_small(values)])
+
+
+def _largest(groups: list[Any]) -> Any:
+    maxima = [keras.ops.max(group) for group in groups]
     return maxima[0] if len(maxima) == 1 else keras.ops.max(keras.ops.stack(maxima))
 
 
