@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Protocol, cast
 
 from mixte._errors import ProfileError
-from mixte.profiles._recognise import advice_for, format_of
+from mixte.profiles._recognise import SQLITE_MAGIC, advice_for, format_of
 from mixte.profiles.readers._source import Source
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def _unknown(path: Path, source: Source) -> str:
         advice = advice_for(b"NVR\x00")
     if advice is not None:
         return f"{path} {advice.replace('FILE', str(path))}"
+    if head.startswith(SQLITE_MAGIC):
+        return f"{path} is an SQLite file that no profiler wrote, or a damaged one. Export the profile again."
     return (
         f"{path} is no profile that mixte reads. It reads nvprof, Nsight Systems (sqlite, stats), Nsight Compute "
         "(CSV, text), PyTorch traces and tables, XPlane, TensorFlow and JAX traces, DLProf and rocprofv3."

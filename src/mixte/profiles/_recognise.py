@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mixte.profiles._model import Format
 
-_SQLITE_MAGIC = b"SQLite format 3\x00"
+SQLITE_MAGIC = b"SQLite format 3\x00"
 
 # A line that settles it. The first that occurs wins: the tables of one profiler come in one piece.
 _DECISIVE: tuple[tuple[Format, str], ...] = (
@@ -124,7 +124,7 @@ def recognise(path: Path) -> Format | None:
 def format_of(source: Source) -> Format | None:
     """Tell which format a source has; None for none that mixte reads."""
     head = source.head()
-    if head.startswith(_SQLITE_MAGIC):
+    if head.startswith(SQLITE_MAGIC):
         return _sqlite_format(source)
     if not head or advice_for(head) is not None:
         return None

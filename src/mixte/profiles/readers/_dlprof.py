@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mixte.profiles._recognise import SQLITE_MAGIC
 from mixte.profiles.readers import _dlprof_csv, _dlprof_sqlite
 
 if TYPE_CHECKING:
@@ -13,6 +14,6 @@ if TYPE_CHECKING:
 
 def read(source: Source) -> Profile:
     """Read whichever of the two it is."""
-    if source.head().startswith(b"SQLite format 3\x00"):
+    if source.head().startswith(SQLITE_MAGIC):
         return _dlprof_sqlite.read(source)
     return _dlprof_csv.read(source)

@@ -100,7 +100,7 @@ class Collection:
             "cuda_driver": self._take_launches,
             "runtime": self._take_launches,
             "cpu_op": self._take_operators,
-            "operator": self._take_operators,
+            "operator": self._take_operators_of_2021,
             "user_annotation": self._take_annotations,
             "gpu_user_annotation": self._take_gpu_annotations,
             "python_function": self._take_python_functions,
@@ -162,11 +162,14 @@ class Collection:
         launches.names += self._interned(events)
         launches.start_us.extend(starts)
         launches.external.extend(_external(arguments))
-        launches.threads.extend(self.threads.of([(event.pid, event.tid) for event in events]))
+        launches.threads.extend(self._thread_numbers(events))
+
+    def _take_operators_of_2021(self, events: list[Event]) -> None:
+        steps, operators = _split_steps(events)  # steps have a category of their own only since 2022
+        self.steps += steps
+        self._take_operators(operators)
 
     def _take_operators(self, events: list[Event]) -> None:
-        steps, events = _split_steps(events)  # a category of its own only since 2022
-        self.steps += steps
         operators = self.operators
         kept = self._take_ranges(operators.ranges, events)
         self.dropped_ranges += len(events) - len(kept)
@@ -200,8 +203,17 @@ class Collection:
         ranges.names += self._interned(kept)
         ranges.start_us.extend(starts)
         ranges.end_us.extend(map(add, starts, durations))
-        ranges.threads.extend(self.threads.of([(event.pid, event.tid) for event in kept]))
+        ranges.threads.extend(self._thread_numbers(kept))
         return kept
+
+    def _thread_numbers(self, events: list[Event]) -> list[int]:
+        processes = {event.pid for event in events}
+        if len(processes) != 1:  # a merged trace
+            return self.threads.of([(event.pid, event.tid) for event in events])
+        process = processes.pop()
+        threads = {event.tid for event in events}
+        numbers = dict(zip(threads, self.threads.of([(process, thread) for thread in threads]), strict=True))
+        return [numbers[event.tid] for event in events]
 
     def _interned(self, events: list[Event]) -> list[str]:
         intern = self._texts.setdefault

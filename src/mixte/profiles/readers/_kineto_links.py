@@ -1,9 +1,9 @@
 """Finds for each kernel of a Kineto trace the launch, the operator, the module and the step it belongs to.
 
-The launch has the kernel's correlation id. The operator is the one whose ``External id`` the launch carries, if
-that operator was running when the launch was made; else the innermost operator running then on the launch's
-thread. The check by time is needed: in traces of 2022 and 2023 the External id of a launch merely repeats the
-correlation id and meets operators at random.
+The launch has the kernel's correlation id. The operator is the innermost one running on the launch's thread when
+the launch was made; where there is none, the one whose ``External id`` the launch carries, if it was running then.
+The External id is the same operator in most traces, but in those of 2022 and 2023 it merely repeats the correlation
+id and meets operators at random.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def link(collection: Collection) -> Links:
         collection.launches.of_correlation.get(correlation) for correlation in collection.kernels.correlation
     ]
     used = sorted({launch for launch in launch_of if launch is not None})
-    operator_of_launch, trusted = _operators(collection, used)
+    operator_of_launch = _operators(collection, used)
     layer_of_launch = _layers(collection, used, operator_of_launch)
     # Autograd launches from a thread of its own: a step is found by time alone.
     on_cpu, on_gpu = Steps.of(collection.steps), Steps.of(collection.gpu_steps)
@@ -57,8 +57,8 @@ def link(collection: Collection) -> Links:
         for launch, start_us in zip(launch_of, collection.kernels.start_us, strict=True)
     ]
     operators = [None if launch is None else operator_of_launch.get(launch) for launch in launch_of]
-    if trusted:
-        _operators_without_launch(collection, launch_of, operators)
+    if None in launch_of:
+        _operators_without_launch(collection, used, launch_of, operators)
     return Links(
         operators=operators,
         layers=[None if launch is None else layer_of_launch.get(launch) for launch in launch_of],
@@ -67,26 +67,34 @@ def link(collection: Collection) -> Links:
     )
 
 
-def _operators(collection: Collection, used: Sequence[int]) -> tuple[dict[int, int], bool]:
-    """Find each launch's operator, and tell whether External ids can be trusted in this file."""
+def _operators(collection: Collection, used: Sequence[int]) -> dict[int, int]:
+    """Find each launch's operator."""
     launches, ranges = collection.launches, collection.operators.ranges
     # One graph launch stands for hundreds of kernels that other operators recorded long before.
     single = [launch for launch in used if "GraphLaunch" not in launches.names[launch]]
     around = _innermost_by_thread(collection, ranges, launches.threads, launches.start_us, single)
-    by_external = _by_external(collection)
-    found: dict[int, int] = {}
-    right = checked = 0
-    for launch in single:
+    alone = [launch for launch in single if launch not in around]
+    by_external = _by_external(collection) if alone else {}
+    for launch in alone:
         operator = by_external.get(launches.external[launch])
-        if operator is not None:
-            checked += 1
-            if ranges.start_us[operator] <= launches.start_us[launch] <= ranges.end_us[operator]:
-                right += 1
-                found[launch] = operator
-                continue
-        if launch in around:
-            found[launch] = around[launch]
-    return found, checked > 0 and right >= _TRUST * checked
+        if operator is not None and _runs_at(ranges, operator, launches.start_us[launch]):
+            around[launch] = operator
+    return around
+
+
+def _runs_at(ranges: Ranges, index: int, moment_us: float) -> bool:
+    return ranges.start_us[index] <= moment_us <= ranges.end_us[index]
+
+
+def _external_ids_are_right(collection: Collection, used: Sequence[int], by_external: dict[int, int]) -> bool:
+    """Tell whether the operators of the launches' External ids were running when the launches were made."""
+    launches, ranges = collection.launches, collection.operators.ranges
+    checked = [
+        _runs_at(ranges, by_external[launches.external[launch]], launches.start_us[launch])
+        for launch in used
+        if launches.external[launch] in by_external
+    ]
+    return bool(checked) and sum(checked) >= _TRUST * len(checked)
 
 
 def _by_external(collection: Collection) -> dict[int, int]:
@@ -96,10 +104,15 @@ def _by_external(collection: Collection) -> dict[int, int]:
 
 
 def _operators_without_launch(
-    collection: Collection, launch_of: Sequence[int | None], operators: list[int | None]
+    collection: Collection,
+    used: Sequence[int],
+    launch_of: Sequence[int | None],
+    operators: list[int | None],
 ) -> None:
     """Where the launch is missing, take the operator of the kernel's own External id, if it began before."""
     by_external = _by_external(collection)
+    if not _external_ids_are_right(collection, used, by_external):
+        return
     kernels = collection.kernels
     for index, launch in enumerate(launch_of):
         if launch is None:

@@ -44,7 +44,7 @@ def read(source: Source) -> Profile:
             steps=steps,
             producer=_producer(database),
             no_kernels_reason=None if len(rows) else _why_no_kernels(database),
-            missing=(*source.damage, *database.damage, *_graphs(database), *rows.missing()),
+            missing=(*source.damage, *database.damage, *_graphs(database), *rows.unnamed(), *rows.missing()),
             notes=tuple(notes),
         )
 

@@ -35,7 +35,7 @@ def read(source: Source) -> Profile:
             gpus=_gpus(database, names),
             producer="nvprof",
             no_kernels_reason=None if len(rows) else "nvprof recorded no kernels",
-            missing=(*source.damage, *database.damage, *rows.missing()),
+            missing=(*source.damage, *database.damage, *rows.unnamed(), *rows.missing()),
         )
 
 

@@ -65,13 +65,11 @@ def read(source: Source) -> Profile:
     agents, symbols = _agents(source, missing), _symbols(source, missing)
     dispatches = JsonArray(source, "kernel_dispatch", _Dispatch)
     rows = Rows()
-    unnamed = 0
     try:
         for batch in dispatches.batches():
             for dispatch in batch:
                 info = dispatch.dispatch_info
                 name = symbols.get(info.kernel_id)
-                unnamed += name is None
                 launch = Launch(
                     name or "",
                     device=agents[info.agent_id.handle].index if info.agent_id.handle in agents else None,
@@ -84,8 +82,6 @@ def read(source: Source) -> Profile:
             missing.append(f"{dispatches.skipped} damaged dispatches were skipped")
     except ProfileError:
         missing.append("the file ends before its list of kernel dispatches")
-    if unnamed:
-        missing.append(f"{unnamed} dispatches are of kernels whose names are not in the file")
     return Profile(
         format="rocprof",
         path=source.path,
@@ -95,7 +91,7 @@ def read(source: Source) -> Profile:
         no_kernels_reason=None
         if len(rows)
         else "the file holds no kernel dispatches: record with --kernel-trace",
-        missing=(*dict.fromkeys(source.damage), *missing, *rows.missing()),
+        missing=(*dict.fromkeys(source.damage), *missing, *rows.unnamed(), *rows.missing()),
     )
 
 

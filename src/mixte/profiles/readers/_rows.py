@@ -86,6 +86,11 @@ class Rows:
         )
         return tuple(_kernel(launch, sums) for launch, sums in ordered)
 
+    def unnamed(self) -> list[str]:
+        """Give a sentence if launches have no name, in a format that names every kernel."""
+        count = sum(sums.count or 0 for launch, sums in self._sums.items() if not launch.name)
+        return [f"the names of {count} kernel launches are not in the file"] if count else []
+
     def missing(self) -> list[str]:
         """Give a sentence for each kind of launch that was left out."""
         sentences: list[str] = []

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Row = tuple[int | float | str | bytes | None, ...]
 
 _CHUNK_ROWS = 20_000
+# SQLite quotes the schema in some of its messages, and Python then fails on bytes in it that are no text.
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 
 
 @final
@@ -53,10 +55,14 @@ class Database:
             try:
                 connection.text_factory = _text
                 connection.execute("PRAGMA trusted_schema = OFF")
-                yield cls(source, connection)
-            except sqlite3.DatabaseError as error:
+                # Nothing can be written: this makes SQLite read what is there of a file that is cut off.
+                connection.execute("PRAGMA writable_schema = ON")
+                database = cls(source, connection)
+                database.damage += _cut_off(path)
+                yield database
+            except _DAMAGE as error:
                 raise ProfileError(
-                    f"{source.path} is a damaged SQLite file ({error}). Export the profile again."
+                    f"{source.path} is a damaged SQLite file ({_one_line(error)}). Export the profile again."
                 ) from error
             finally:
                 connection.close()
@@ -82,8 +88,8 @@ class Database:
             yield from self._connection.execute(
                 f"SELECT {self._select(table, columns)} FROM {_quoted(table)} WHERE {where}",  # noqa: S608 - quoted
             )
-        except sqlite3.DatabaseError as error:
-            self.damage.append(f"the table {table} is damaged ({error})")
+        except _DAMAGE as error:
+            self.damage.append(f"the table {table} is damaged ({_one_line(error)})")
 
     def count(self, table: str) -> int | None:
         """Give the number of rows; 0 if there is no such table, None if it is damaged."""
@@ -92,7 +98,7 @@ class Database:
         try:
             found = self._execute(f"SELECT count(*) FROM {_quoted(table)}", ())  # noqa: S608 - quoted
             return _whole(found[0][0])
-        except sqlite3.DatabaseError:
+        except _DAMAGE:
             return None
 
     def sums(self, table: str, keys: tuple[str, ...]) -> dict[Row, tuple[int, int]]:
@@ -124,16 +130,18 @@ class Database:
         try:
             while True:
                 end = self._execute(piece_end, (last, _CHUNK_ROWS))[0][0]
-                if end is None:
+                if not isinstance(end, int):
                     break
+                if end <= last:  # pages of another table where this one's should be
+                    raise sqlite3.DatabaseError("its rows are out of order")
                 for *key, rows, time_ns in self._execute(query, (last, end)):
                     before = groups.get(tuple(key), (0, 0))
                     groups[tuple(key)] = (before[0] + _whole(rows), before[1] + _whole(time_ns))
-                last = _whole(end)
+                last = end
                 done += _CHUNK_ROWS
                 self._source.report_fraction(done / total if total else 1.0)
-        except sqlite3.DatabaseError as error:
-            self.damage.append(f"the table {table} is damaged after {done} rows ({error})")
+        except _DAMAGE as error:
+            self.damage.append(f"the table {table} is damaged after {done} rows ({_one_line(error)})")
         return groups
 
     def strings(self, table: str, key: str, value: str) -> dict[int, str]:
@@ -155,6 +163,25 @@ class Database:
 def whole(value: object) -> int | None:
     """Give a value of a row if it is a whole number."""
     return value if isinstance(value, int) else None
+
+
+def _cut_off(path: Path) -> list[str]:
+    """Say so if the file is shorter than its header tells (https://www.sqlite.org/fileformat.html, section 1.3)."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    size_bytes = path.stat().st_size
+    page_bytes = int.from_bytes(header[16:18], "big")
+    page_bytes = 65536 if page_bytes == 1 else page_bytes
+    # The number of pages is valid only if it was written together with the last change.
+    expected_bytes = page_bytes * int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 0
+    if size_bytes >= expected_bytes:
+        return []
+    mib = f"{size_bytes / _limits.MIB:.1f} of {expected_bytes / _limits.MIB:.1f} MiB"
+    return [f"the database is cut off: {mib} are there"]
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:120]
 
 
 def _text(raw: bytes) -> str:

@@ -68,7 +68,7 @@ def read(source: Source) -> Profile:
         steps=tuple(sorted(numbers)),
         producer="XLA profiler",
         no_kernels_reason=None if len(rows) else _why_no_kernels(contents),
-        missing=(*source.damage, *contents.missing, *rows.missing()),
+        missing=(*source.damage, *contents.missing, *rows.unnamed(), *rows.missing()),
         notes=tuple(contents.notes),
     )
 

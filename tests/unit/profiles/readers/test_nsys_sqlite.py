@@ -6,8 +6,10 @@ import sqlite3
 
 import pytest
 
+from mixte import ProfileError
 from mixte.profiles import _limits, read_profile
 from mixte.profiles.readers._nsys_links import operator_of
+from mixte.profiles.readers._sqlite import Database
 
 STRINGS = {1: "void gemm<(int)4>(T1 *)", 2: "gemm", 3: "void add(float *)", 4: "layer 1"}
 KERNEL_COLUMNS = ", ".join(
@@ -234,6 +236,48 @@ def test_a_damaged_table_gives_what_stands_before_the_damage(database):
     assert 20_000 <= row.count < 120_000
     assert row.duration_ns == 2 * row.count
     assert "the table CUPTI_ACTIVITY_KIND_KERNEL is damaged after" in profile.missing[0]
+
+
+def test_a_database_whose_last_pages_are_cut_off_says_so(shared, tmp_path):
+    path = tmp_path / "cut.sqlite"
+    path.write_bytes((shared / "data/profiles/nsys_sqlite/h100_fp32_simt_2gpu.sqlite").read_bytes()[:-5000])
+    profile = read_profile(path)
+    assert profile.kernels
+    assert profile.missing[0] == "the database is cut off: 2.2 of 2.2 MiB are there"
+
+
+def test_rows_out_of_order_do_not_go_on_for_ever(database, monkeypatch):
+    """Damage can put pages of another table where this one's should be."""
+    path = database(kernels((0, 10, 0, 7, 1, PROCESS, 1, 2)))
+    execute = Database._execute
+
+    def out_of_order(self, query, values):
+        return [(5,)] if query.startswith("SELECT max(r)") else execute(self, query, values)
+
+    monkeypatch.setattr(Database, "_execute", out_of_order)
+    assert "its rows are out of order" in read_profile(path).missing[0]
+
+
+def test_errors_of_sqlite_become_one_line(database, monkeypatch):
+    """SQLite quotes the schema, line ends included; Python fails on bytes in the quotation that are no text."""
+    path = database(kernels((0, 10, 0, 7, 1, PROCESS, 1, 2)))
+    for error in (
+        sqlite3.DatabaseError("malformed schema: x\n  y"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+    ):
+
+        def fails(*_args, error=error):
+            raise error
+
+        monkeypatch.setattr(Database, "_execute", fails)
+        with pytest.raises(ProfileError, match="is a damaged SQLite file") as caught:
+            read_profile(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_kernels_whose_names_are_lost_are_missing(database):
+    profile = read_profile(database(kernels((0, 10, 0, 7, 1, PROCESS, 1, 2)), strings={}))
+    assert profile.missing == ("the names of 1 kernel launches are not in the file",)
 
 
 def test_nothing_is_written_beside_the_database(database):

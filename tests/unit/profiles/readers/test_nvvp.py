@@ -52,5 +52,5 @@ def test_a_database_without_kernels_says_so(database):
 
 def test_a_database_cut_in_its_first_page_is_refused(database):
     database.write_bytes(database.read_bytes()[:700])
-    with pytest.raises(ProfileError, match="is a damaged SQLite file"):
+    with pytest.raises(ProfileError, match="is an SQLite file that no profiler wrote, or a damaged one"):
         read_profile(database)

@@ -54,7 +54,7 @@ def test_dispatches_refer_to_names_and_agents_by_id(profile_of, indent):
 def test_a_dispatch_of_an_unknown_kernel_has_no_name(profile_of):
     profile = profile_of(document([dispatch(99, 100, 150)]))
     assert [k.name for k in profile.kernels] == [""]
-    assert profile.missing == ("1 dispatches are of kernels whose names are not in the file",)
+    assert profile.missing == ("the names of 1 kernel launches are not in the file",)
 
 
 def test_a_file_cut_off_gives_the_dispatches_before_the_cut(profile_of):
