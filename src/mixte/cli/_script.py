@@ -72,22 +72,31 @@ def run_script(script: str, arguments: Sequence[str]) -> Outcome:
     sys.argv = [script, *arguments]
     if not sys.flags.safe_path:
         sys.path[0] = str(Path(path).resolve().parent)
+    match _execute(path, main):
+        case None:
+            return Outcome(status="finished", exit_code=0)
+        case SystemExit() as error:
+            return _exited(error)
+        case KeyboardInterrupt() as error:
+            show_exception(error)
+            return Outcome(status="interrupted", exit_code=130, exception="KeyboardInterrupt")
+        case MixteError() as error:
+            text = explain(error, path)
+            print(f"mixte run: error: {text}", file=sys.stderr)
+            return Outcome(status="failed", exit_code=1, exception=f"{type(error).__name__}: {text}")
+        case error:
+            show_exception(error)
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            return Outcome(status="failed", exit_code=1, exception=_described(error), missing_module=missing)
+
+
+def _execute(path: str, main: ModuleType) -> BaseException | None:
+    """Run the script; return what it let through. To be shown later: no exception is being handled then."""
     try:
         exec(_compile(path), main.__dict__)  # noqa: S102 - running the user's script is what was asked for
-    except SystemExit as error:
-        return _exited(error)
-    except KeyboardInterrupt as error:
-        show_exception(error)
-        return Outcome(status="interrupted", exit_code=130, exception="KeyboardInterrupt")
-    except MixteError as error:
-        text = explain(error, path)
-        print(f"mixte run: error: {text}", file=sys.stderr)
-        return Outcome(status="failed", exit_code=1, exception=f"{type(error).__name__}: {text}")
     except BaseException as error:  # noqa: BLE001 - whatever ends the script is shown as Python would
-        show_exception(error)
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        return Outcome(status="failed", exit_code=1, exception=_described(error), missing_module=missing)
-    return Outcome(status="finished", exit_code=0)
+        return error
+    return None
 
 
 def _main_module(path: str) -> ModuleType:

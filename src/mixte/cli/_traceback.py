@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _OURS = str(Path(mixte.__file__).parent)
+_PASSED_THROUGH = str(Path(__file__).with_name("_warnings.py"))  # a warning that the script makes an error
 _PLACE_IN_TEXT = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
@@ -25,13 +26,16 @@ def show_exception(error: BaseException) -> None:
     Ours are those before the script's first, and those through which the script called a library.
     """
     for each in _chain(error):
-        if isinstance(each, SyntaxError) and each is error and not _foreign(error.__traceback__):
-            each.__traceback__ = None  # the script itself does not parse: there is no frame of anybody else
-        else:
-            each.__traceback__ = _without_ours(each.__traceback__)
+        each.__traceback__ = _without_ours(each.__traceback__)
+    if isinstance(error, SyntaxError):
+        error.__traceback__ = _foreign_part(error.__traceback__)  # none, if the script itself does not parse
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except Exception:  # noqa: BLE001 - a hook of the script that fails must not hide what it was to show
+    except Exception as failure:  # noqa: BLE001 - a hook of the script that fails must not hide what it was to show
+        failure.__traceback__ = _foreign_part(failure.__traceback__)
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(failure), failure, failure.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
         sys.__excepthook__(type(error), error, error.__traceback__)
 
 
@@ -68,22 +72,26 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:
     """The traceback without our frames, except those at its end: there it was we who failed."""
-    entries: list[TracebackType] = []
-    while frames is not None:
-        entries.append(frames)
-        frames = frames.tb_next
+    entries = [entry for entry in _entries(frames) if entry.tb_frame.f_code.co_filename != _PASSED_THROUGH]
     last_foreign = max((i for i, entry in enumerate(entries) if not _is_ours(entry)), default=-1)
-    kept = [entry for i, entry in enumerate(entries) if i > last_foreign or not _is_ours(entry)]
+    return _rebuilt([entry for i, entry in enumerate(entries) if i > last_foreign or not _is_ours(entry)])
+
+
+def _foreign_part(frames: TracebackType | None) -> TracebackType | None:
+    return _rebuilt([entry for entry in _entries(frames) if not _is_ours(entry)])
+
+
+def _entries(frames: TracebackType | None) -> Iterator[TracebackType]:
+    while frames is not None:
+        yield frames
+        frames = frames.tb_next
+
+
+def _rebuilt(entries: list[TracebackType]) -> TracebackType | None:
     rebuilt: TracebackType | None = None
-    for entry in reversed(kept):
+    for entry in reversed(entries):
         rebuilt = TracebackType(rebuilt, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return rebuilt
-
-
-def _foreign(frames: TracebackType | None) -> bool:
-    while frames is not None and _is_ours(frames):
-        frames = frames.tb_next
-    return frames is not None
 
 
 def _is_ours(entry: TracebackType) -> bool:
