@@ -20,4 +20,14 @@ APPLIED = tuple(not overflow for overflow in OVERFLOWS)
 HISTORY = ((2, 512.0), (3, 256.0), (6, 512.0), (7, 256.0), (10, 512.0))
 """The changes of the scale: after which step, counted from 1, and to what."""
 
-COUNTS = {"steps": 12, "applied": 9, "skipped": 3, "consecutive_skipped": 0, "calibration_skips": 0}
+COUNTS = {
+    "steps": 12,
+    "applied": 9,
+    "skipped": 3,
+    "skipped_nan": 3,
+    "skipped_inf": 0,
+    "skipped_loss": 0,
+    "consecutive_skipped": 0,
+    "calibration_skips": 0,
+}
+"""The infinite feature saturates a tanh, so the loss is finite; its gradient is infinity times zero: NaN."""

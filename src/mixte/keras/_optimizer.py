@@ -10,7 +10,7 @@ from mixte.keras._framework import BaseOptimizer, keras
 from mixte.keras._observing import both
 from mixte.keras._ownership import claim, release, scaled_by
 from mixte.keras._scaler import LossScaler, ScalerState
-from mixte.keras._tracing import here, home
+from mixte.keras._tracing import here, home, not_converted
 from mixte.keras._update import OnSkip, Update, make_if, resolve_variables
 from mixte.scaling import (
     DynamicScale,
@@ -109,6 +109,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         # Not Keras's loss-scaling build: it would add a second, unused scale.
         BaseOptimizer.build(self, list(var_list))
 
+    @not_converted
     def scale_loss(self, loss: Any) -> Any:
         """Multiply a loss by the scale, in float32 at least.
 
@@ -124,6 +125,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """
         return self.scaler.scale_loss(loss)
 
+    @not_converted
     def apply(self, grads: Iterable[Any], trainable_variables: Sequence[Any] | None = None) -> Any:
         """Unscale the gradients and apply them, unless one is not finite.
 
@@ -149,6 +151,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self.scaler.update(observation)
         return keras.ops.convert_to_tensor(observation.finite)
 
+    @not_converted
     def unscale(self, grads: Iterable[Any]) -> list[Any]:
         """Return the true gradients in float32: to log them, or to change them before ``apply_unscaled``.
 
@@ -162,6 +165,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self._observed = self.scaler.observe(unscaled)
         return unscaled
 
+    @not_converted
     def apply_unscaled(self, grads: Iterable[Any], trainable_variables: Sequence[Any] | None = None) -> Any:
         """As ``apply``, for gradients that ``unscale`` returned, and that were clipped or changed by hand since.
 

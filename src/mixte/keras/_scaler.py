@@ -11,7 +11,7 @@ from mixte.keras._observing import on_host
 from mixte.keras._state import HOST, ScalerState, StateVectors
 from mixte.keras._step_memory import StepMemory
 from mixte.keras._survey import survey, unscale
-from mixte.keras._tracing import compiled_once, here, stale_trace
+from mixte.keras._tracing import compiled_once, here, not_converted, stale_trace
 from mixte.keras._variables import read
 from mixte.scaling import NUMPY, DynamicScale, FixedScale, LossScaleLaw, Observation, parse_law
 
@@ -69,10 +69,12 @@ class LossScaler:
         """Whether the scale can ever differ from 1."""
         return self.law != FixedScale(1.0)
 
+    @not_converted
     def scale_for_loss(self) -> Any:
         """Return ``scale``, for a loss that is multiplied by hand: the gradients that follow are divided by it."""
         return self._memory.remember_scale(self.scale)
 
+    @not_converted
     def scale_loss(self, loss: Any) -> Any:
         """Multiply a loss by the scale, in float32 at least: a float16 loss of 2 overflows at scale 2**15.
 
@@ -98,6 +100,7 @@ class LossScaler:
             return keras.ops.cast(loss, wide) * float(scale)
         return keras.ops.multiply(keras.ops.cast(loss, wide), keras.ops.cast(scale, wide))
 
+    @not_converted
     def unscale(self, gradients: Sequence[Any], *, untouched: Sequence[bool] | None = None) -> list[Any]:
         """Divide gradients by the scale that multiplied their loss, in float32 at least.
 
@@ -136,6 +139,7 @@ class LossScaler:
         known = self._memory.scale()
         return self.scale if known is None else known
 
+    @not_converted
     def update(self, observation: Observation, *, counted: Observation | None = None) -> None:
         """Advance the law, the counters and the history by one step.
 

@@ -10,6 +10,7 @@ from mixte.keras._observing import combined
 from mixte.keras._optimizer import LossScaleOptimizer, check_free
 from mixte.keras._ownership import claim, scaled_by
 from mixte.keras._scaler import LossScaler
+from mixte.keras._tracing import not_converted
 from mixte.keras._update import Update, make_if, resolve_variables
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Skip = Literal["independent", "joint"]
 
 
+@not_converted
 def apply_together(
     updates: Sequence[tuple[LossScaleOptimizer, Sequence[Any], Sequence[Any]]], *, skip: Skip = "independent"
 ) -> list[Any]:
@@ -74,6 +76,7 @@ def apply_together(
     return [keras.ops.convert_to_tensor(observation.finite) for observation in applied]
 
 
+@not_converted
 def apply_losses(
     optimizer: Any,
     losses: Sequence[tuple[LossScaler, Sequence[Any]]],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from mixte.keras._framework import BACKEND, in_stateless_scope
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def is_tracer(tensor: Any) -> bool:
@@ -59,3 +62,15 @@ def compiled_once(function: Any) -> Any:
     import jax
 
     return jax.jit(function)
+
+
+def not_converted(function: _Function) -> _Function:
+    """Keep AutoGraph from rewriting a function, and all that it calls, when a user's ``tf.function`` is traced.
+
+    It has nothing to rewrite in here: it would only take its time, and lose its way where the sources changed.
+    """
+    if BACKEND != "tensorflow":
+        return function
+    import tensorflow as tf
+
+    return tf.autograph.experimental.do_not_convert(function)
