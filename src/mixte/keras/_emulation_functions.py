@@ -17,6 +17,11 @@ from mixte.keras._framework import BACKEND
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+# Those of which float8 recipes round the operands.
+_MATRIX_PRODUCTS = frozenset(
+    {"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "dot", "dot_general", "einsum", "tensordot", "linear"}
+)
+
 _INSTALLED: list[bool] = []
 
 
@@ -29,7 +34,8 @@ def install_functions() -> None:
     for owner, names in places.items():
         for name in names.split():
             if hasattr(owner, name):
-                setattr(owner, name, compute_wide(getattr(owner, name)))
+                wide = compute_wide(getattr(owner, name), rounds_operands=name in _MATRIX_PRODUCTS)
+                setattr(owner, name, wide)
 
 
 def _tensorflow() -> dict[Any, str]:
@@ -81,12 +87,14 @@ if BACKEND == "torch":
         torch.nn.functional: "linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
         "conv_transpose3d scaled_dot_product_attention",
     }
-    _WIDE = {getattr(owner, name) for owner, names in _names.items() for name in names.split()}
+    _FOUND = [(name, getattr(owner, name)) for owner, names in _names.items() for name in names.split()]
+    _WIDE = {function for _, function in _FOUND}
+    _MATRIX = {function for name, function in _FOUND if name in _MATRIX_PRODUCTS}
 
     class _TORCH_MODE(TorchFunctionMode):  # noqa: N801 - stands for a constant
         """Computes the products among the functions that are called in float32."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func in _WIDE and products() is not None:
-                return call_wide(func, args, kwargs or {})
+                return call_wide(func, args, kwargs or {}, rounds_operands=func in _MATRIX)
             return func(*args, **(kwargs or {}))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mixte.keras._framework import BACKEND, keras
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
@@ -25,6 +28,33 @@ if BACKEND == "tensorflow":
         """Convert a tensor; to fewer bits with a rounding that no compiler takes out again."""
         return tf.cast(x, dtype)
 
+    def with_gradient(
+        forward: Callable[..., Any], backward: Callable[[tuple[Any, ...], Any], tuple[Any, ...]]
+    ) -> Callable[..., Any]:
+        """Return a function of tensors with a gradient of its own.
+
+        Args:
+            forward: From the tensors to one tensor.
+            backward: From the tensors and the gradient of the result to the gradients of the tensors.
+        """
+
+        def function(*xs: Any) -> Any:
+            return forward(*xs), lambda dy: backward(xs, dy)
+
+        return tf.custom_gradient(function)
+
+    def on_host(function: Callable[..., Any], shape: tuple[int | None, ...], *xs: Any) -> Any:
+        """Call a function of numpy arrays on tensors.
+
+        Args:
+            function: From float32 arrays to one float32 array.
+            shape: The shape of the result; None for a size that is known only when it runs.
+            xs: The tensors.
+        """
+        y = tf.numpy_function(function, xs, tf.float32)
+        y.set_shape(shape)
+        return y
+
 elif BACKEND == "jax":
     import jax
 
@@ -44,6 +74,17 @@ elif BACKEND == "jax":
             return jax.lax.optimization_barrier(x).astype(dtype)
         return jax.lax.optimization_barrier(x.astype(dtype))
 
+    def with_gradient(
+        forward: Callable[..., Any], backward: Callable[[tuple[Any, ...], Any], tuple[Any, ...]]
+    ) -> Callable[..., Any]:
+        function = jax.custom_vjp(forward)
+        function.defvjp(lambda *xs: (forward(*xs), xs), backward)
+        return function
+
+    def on_host(function: Callable[..., Any], shape: tuple[int | None, ...], *xs: Any) -> Any:
+        result = jax.ShapeDtypeStruct(shape, "float32")
+        return jax.pure_callback(function, result, *xs, vmap_method="sequential")
+
 else:
     import torch
 
@@ -59,3 +100,23 @@ else:
 
     def cast(x: Any, dtype: str) -> Any:
         return x.to(getattr(torch, dtype))
+
+    def with_gradient(
+        forward: Callable[..., Any], backward: Callable[[tuple[Any, ...], Any], tuple[Any, ...]]
+    ) -> Callable[..., Any]:
+        class Function(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, *xs: Any) -> Any:
+                ctx.save_for_backward(*xs)
+                return forward(*xs)
+
+            @staticmethod
+            def backward(ctx: Any, *gradients: Any) -> Any:
+                return backward(ctx.saved_tensors, *gradients)
+
+        return Function.apply
+
+    def on_host(function: Callable[..., Any], shape: tuple[int | None, ...], *xs: Any) -> Any:
+        del shape
+        arrays = [x.detach().cpu().numpy() for x in xs]
+        return torch.from_numpy(function(*arrays)).to(xs[0].device)

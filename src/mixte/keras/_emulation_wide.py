@@ -14,7 +14,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from mixte.keras._emulation_scope import products
+from mixte.keras._emulation_float8 import round_gradient, round_operand
+from mixte.keras._emulation_scope import Float8Products, products
 from mixte.keras._emulation_tensors import cast, float_name, read, variable_types
 from mixte.keras._framework import keras
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _RESULT_DTYPE = ("preferred_element_type", "output_type")
 
 
-def compute_wide(function: Callable[..., Any]) -> Callable[..., Any]:
+def compute_wide(function: Callable[..., Any], *, rounds_operands: bool = False) -> Callable[..., Any]:
     """Make a function of a backend compute 16-bit operands in float32 inside emulated layers.
 
     Elsewhere, and where the operands are not all of one 16-bit dtype, it is the function itself.
@@ -33,19 +34,27 @@ def compute_wide(function: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         function: A function of tensors, in positional or named arguments or in lists in them, whose floating
             results have their common dtype.
+        rounds_operands: As for ``call_wide``.
     """
 
     @functools.wraps(function)
     def wide(*args: Any, **kwargs: Any) -> Any:
         if products() is None:
             return function(*args, **kwargs)
-        return call_wide(function, args, kwargs)
+        return call_wide(function, args, kwargs, rounds_operands=rounds_operands)
 
     return wide
 
 
-def call_wide(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call a function with its 16-bit tensors widened, and narrow what it returns."""
+def call_wide(function: Callable[..., Any], args: Any, kwargs: Any, *, rounds_operands: bool = False) -> Any:
+    """Call a function with its 16-bit tensors widened, and narrow what it returns.
+
+    Args:
+        function: The function.
+        args: Its positional arguments.
+        kwargs: Its named arguments.
+        rounds_operands: Whether it is a matrix product, whose operands a float8 layer rounds further.
+    """
     if any(isinstance(x, variable_types) for x in (*args, *kwargs.values())):
         # Read in the precision that the layer reads them in.
         args, kwargs = keras.tree.map_structure(
@@ -60,7 +69,11 @@ def call_wide(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             kwargs = dict(kwargs)
             result_dtype = keras.backend.standardize_dtype(kwargs.pop(name))
     args, kwargs = keras.tree.map_structure(lambda x: _widened(x, narrow), (args, kwargs))
-    result = function(*args, **kwargs)
+    if rounds_operands and isinstance(products(), Float8Products):
+        args, kwargs = keras.tree.map_structure(_to_float8, (args, kwargs))
+        result = keras.tree.map_structure(_gradient_to_float8, function(*args, **kwargs))
+    else:
+        result = function(*args, **kwargs)
     return keras.tree.map_structure(lambda y: _narrowed(y, result_dtype), result)
 
 
@@ -76,3 +89,11 @@ def _widened(x: Any, narrow: str) -> Any:
 
 def _narrowed(y: Any, dtype: str) -> Any:
     return cast(y, dtype) if float_name(y) == "float32" else y
+
+
+def _to_float8(x: Any) -> Any:
+    return round_operand(x) if float_name(x) == "float32" else x
+
+
+def _gradient_to_float8(y: Any) -> Any:
+    return round_gradient(y) if float_name(y) == "float32" else y
