@@ -96,7 +96,11 @@ def main():
     print(f"{arguments.rounds} rounds of {arguments.steps} steps, jit_compile={arguments.jit}")
     print(f"{'backend':<11} {'model':<20} {'none':>9} {'Keras adds':>11} {'mixte adds':>11}")
     for backend in arguments.backend:
-        options = [f"--rounds={arguments.rounds}", f"--steps={arguments.steps}", *([] if arguments.jit else ["--no-jit"])]
+        options = [
+            f"--rounds={arguments.rounds}",
+            f"--steps={arguments.steps}",
+            *([] if arguments.jit else ["--no-jit"]),
+        ]
         child = subprocess.run(
             [sys.executable, __file__, "--inside", *options],
             env={**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"},
@@ -110,7 +114,10 @@ def main():
                 seconds = result["seconds"]
                 none_ms = 1e3 * statistics.median(seconds["none"])
                 row = f"{backend:<11} {result['model']:<20} {none_ms:>6.2f} ms"
-                print(row + "".join(f" {overhead(seconds, variant):>9.1f} %" for variant in VARIANTS[1:]), flush=True)
+                print(
+                    row + "".join(f" {overhead(seconds, variant):>9.1f} %" for variant in VARIANTS[1:]),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
