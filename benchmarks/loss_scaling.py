@@ -19,50 +19,53 @@ import time
 
 BACKENDS = ("tensorflow", "jax", "torch")
 VARIANTS = ("none", "keras", "mixte")
+BATCH_SIZE = 32
 
 
-def measure(arguments):
-    """Measure one backend in this process and print a line of JSON per model."""
+def dense_network(keras, *, features, layers, units, activation):
+    """Return a network of dense layers with one output."""
+    inputs = x = keras.Input((features,))
+    for _ in range(layers):
+        x = keras.layers.Dense(units, activation=activation)(x)
+    return keras.Model(inputs, keras.layers.Dense(1)(x))
+
+
+MODELS = {
+    "200 small variables": {"features": 16, "layers": 99, "units": 16, "activation": "tanh"},
+    "8 large variables": {"features": 1024, "layers": 3, "units": 2048, "activation": "relu"},
+}
+
+
+def prepare(sizes, variant, arguments):
+    """Return a compiled model with its data: as many batches as there are steps in a round."""
     import keras
     import numpy as np
 
     import mixte.keras
 
-    def small():
-        inputs = x = keras.Input((16,))
-        for _ in range(99):
-            x = keras.layers.Dense(16, activation="tanh")(x)
-        return keras.Model(inputs, keras.layers.Dense(1)(x)), 16, 32
+    adam = keras.optimizers.Adam(1e-4)
+    optimizers = {"keras": keras.optimizers.LossScaleOptimizer, "mixte": mixte.keras.LossScaleOptimizer}
+    keras.utils.set_random_seed(0)
+    model = dense_network(keras, **sizes)
+    model.compile(
+        optimizers[variant](adam) if variant in optimizers else adam, "mse", jit_compile=arguments.jit
+    )
+    examples = BATCH_SIZE * arguments.steps
+    random = np.random.default_rng(0)
+    x = random.standard_normal((examples, sizes["features"])).astype("float32")
+    return model, x, random.standard_normal((examples, 1)).astype("float32")
 
-    def large():
-        inputs = x = keras.Input((1024,))
-        for _ in range(3):
-            x = keras.layers.Dense(2048, activation="relu")(x)
-        return keras.Model(inputs, keras.layers.Dense(1)(x)), 1024, 32
 
-    def optimizer(variant):
-        adam = keras.optimizers.Adam(1e-4)
-        if variant == "keras":
-            return keras.optimizers.LossScaleOptimizer(adam)
-        return mixte.keras.LossScaleOptimizer(adam) if variant == "mixte" else adam
-
-    for name, build in (("200 small variables", small), ("8 large variables", large)):
-        trainings = {}
-        for variant in VARIANTS:
-            keras.utils.set_random_seed(0)
-            model, features, batch = build()
-            model.compile(optimizer(variant), "mse", jit_compile=arguments.jit)
-            examples = batch * arguments.steps
-            random = np.random.default_rng(0)
-            x = random.standard_normal((examples, features)).astype("float32")
-            y = random.standard_normal((examples, 1)).astype("float32")
-            trainings[variant] = (model, x, y, batch)
+def measure(arguments):
+    """Measure one backend in this process and print a line of JSON per model."""
+    for name, sizes in MODELS.items():
+        trainings = {variant: prepare(sizes, variant, arguments) for variant in VARIANTS}
         seconds = {variant: [] for variant in VARIANTS}
         for round_number in range(-1, arguments.rounds):  # the first round compiles
             for variant in VARIANTS if round_number % 2 else VARIANTS[::-1]:
-                model, x, y, batch = trainings[variant]
+                model, x, y = trainings[variant]
                 start = time.perf_counter()
-                model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
+                model.fit(x, y, batch_size=BATCH_SIZE, shuffle=False, verbose=0)
                 if round_number >= 0:
                     seconds[variant].append((time.perf_counter() - start) / arguments.steps)
         counters = trainings["mixte"][0].optimizer.read_state().counters

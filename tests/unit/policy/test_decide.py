@@ -168,7 +168,7 @@ def test_a_script_dtype_that_is_no_precision_leaves_the_layer_alone():
 # Layers that implement another.
 
 
-def test_D16_a_wrapped_layer_follows_the_rule_for_its_wrapper():  # noqa: N802 - named after the defect
+def test_D16_a_wrapped_layer_follows_the_rule_for_its_wrapper():
     wrapper = layer("rnn", ("Bidirectional", "Wrapper", "Layer"))
     forward = layer("rnn/forward_lstm", ("LSTM", "RNN", "Layer"), owner=wrapper)
     cell = layer("rnn/forward_lstm/lstm_cell", ("LSTMCell", "Layer"), owner=forward)
@@ -273,7 +273,7 @@ def test_policies_are_values():
     again = Policy.mixed("float16").with_rules(rule(ByPath("head/**")))
     assert policy == again
     assert len({policy, again}) == 1
-    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(policy)) == policy
     with pytest.raises(AttributeError):
         policy.name = "other"
 

@@ -175,7 +175,7 @@ def penalty(build, dtype):
     ],
     ids=["activity_regularizer", "ActivityRegularization"],
 )
-def test_D19_an_activity_penalty_is_finite_as_decided(build):  # noqa: N802 - named after the defect
+def test_D19_an_activity_penalty_is_finite_as_decided(build):
     with np.errstate(all="ignore"):
         assert np.isinf(penalty(build, "mixed_float16"))
     assert penalty(build, decided(build, "mixed_float16")) == penalty(build, "float32")
