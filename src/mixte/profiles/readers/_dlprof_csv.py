@@ -108,7 +108,7 @@ def _take_row(rows: Rows, row: dict[str, str]) -> None:
         rows.add(launch, count=1 if "GPU Start Time (ns)" in row else None, duration_ns=time)
     elif "TC GPU Time (ns)" in row:
         for uses, prefix in ((True, "TC"), (False, "Non-TC")):
-            time = number(row[f"{prefix} GPU Time (ns)"])
+            time = number(row.get(f"{prefix} GPU Time (ns)", ""))
             names = row.get(f"{prefix} Kernel Names", "").strip()
             if time:
                 launch = Launch(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mixte.profiles.readers._kineto_events import Arguments
+
 NO_IDENTIFIER = -1
 """Stands for an absent correlation or External id inside a column; Kineto counts both from 0 or 1."""
 
@@ -57,17 +59,13 @@ class Operators:
     """CPU operators: their ranges, and columns aligned with them.
 
     Attributes:
-        external: External id.
-        sequence: Autograd's sequence number.
-        forward_thread: Above 0 for an operator of the backward pass only.
+        arguments: The events' arguments; most traces need none of the identifiers in them.
         inputs: Numbers of `Collection.inputs`; 0 where shapes are not recorded.
     """
 
     def __init__(self) -> None:
         self.ranges = Ranges()
-        self.external = array("q")
-        self.sequence = array("q")
-        self.forward_thread = array("q")
+        self.arguments: list[Arguments] = []
         self.inputs = array("q")
 
 

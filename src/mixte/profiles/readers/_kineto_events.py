@@ -22,7 +22,7 @@ from mixte.profiles.readers._kineto_columns import NO_IDENTIFIER, Kernels, Label
 from mixte.profiles.readers._trace_events import Identifier, Number, microseconds, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 _MODULE_PREFIX = "nn.Module: "
 _STEP = re.compile(r"ProfilerStep\s?#(\d{1,18})")
@@ -136,7 +136,7 @@ class Collection:
         kernels.places.extend(self.places.of(places))
         kernels.start_us.extend(starts)
         kernels.duration_us.extend(durations)
-        kernels.correlation.extend(_identifiers([args.correlation for args in arguments]))
+        kernels.correlation.extend(identifiers([args.correlation for args in arguments]))
         kernels.external.extend(_external(arguments))
 
     def _take_unlinked(self, events: list[Event]) -> None:
@@ -156,7 +156,7 @@ class Collection:
         events, starts, _ = _extents(events[: max(0, _limits.MAX_LINKED_RANGES - len(launches))])
         arguments = [event.args or _NO_ARGUMENTS for event in events]
         rows = range(len(launches), len(launches) + len(events))
-        correlations = _identifiers([args.correlation for args in arguments])
+        correlations = identifiers([args.correlation for args in arguments])
         launches.of_correlation.update(zip(correlations, rows, strict=True))
         launches.of_correlation.pop(NO_IDENTIFIER, None)
         launches.names += self._interned(events)
@@ -174,14 +174,14 @@ class Collection:
         kept = self._take_ranges(operators.ranges, events)
         self.dropped_ranges += len(events) - len(kept)
         arguments = [event.args or _NO_ARGUMENTS for event in kept]
-        operators.external.extend(_identifiers([args.external for args in arguments]))
-        operators.sequence.extend(_identifiers([args.sequence for args in arguments]))
-        operators.forward_thread.extend(_identifiers([args.forward_thread for args in arguments]))
+        operators.arguments += arguments
         if all(args.shapes is _NOT_RECORDED for args in arguments):
             operators.inputs.extend([0] * len(arguments))
         else:
             inputs = [(bytes(args.shapes), bytes(args.dtypes)) for args in arguments]
             operators.inputs.extend(self.inputs.of(inputs))
+            for args in arguments:  # undecoded JSON keeps the whole window in memory that it was found in
+                args.shapes = args.dtypes = _NOT_RECORDED
 
     def _take_annotations(self, events: list[Event]) -> None:
         steps, others = _split_steps(events)
@@ -262,13 +262,14 @@ def _split_steps(events: list[Event]) -> tuple[list[Extent], list[Event]]:
     return steps, [event for event in events if not event.name.startswith("ProfilerStep")]
 
 
-def _external(arguments: list[Arguments]) -> Iterable[int]:
-    return _identifiers(
+def _external(arguments: list[Arguments]) -> array[int] | list[int]:
+    return identifiers(
         [args.external_2021 if args.external == NO_IDENTIFIER else args.external for args in arguments]
     )
 
 
-def _identifiers(values: list[Identifier]) -> Iterable[int]:
+def identifiers(values: list[Identifier]) -> array[int] | list[int]:
+    """Give identifiers as numbers, `NO_IDENTIFIER` for what is none."""
     try:
         return array("q", values)  # type: ignore[arg-type]
     except (TypeError, OverflowError):  # one is text, absent, or no identifier at all

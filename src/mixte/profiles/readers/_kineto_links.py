@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mixte.profiles.readers._kineto_columns import NO_IDENTIFIER, Ranges
+from mixte.profiles.readers._kineto_events import identifiers
 from mixte.profiles.readers._nesting import innermost, outermost_first, parents
 from mixte.profiles.readers._steps import Steps
 from mixte.profiles.readers._trace_events import whole_number
@@ -98,7 +99,8 @@ def _external_ids_are_right(collection: Collection, used: Sequence[int], by_exte
 
 
 def _by_external(collection: Collection) -> dict[int, int]:
-    by_external = {external: index for index, external in enumerate(collection.operators.external)}
+    externals = identifiers([arguments.external for arguments in collection.operators.arguments])
+    by_external = {external: index for index, external in enumerate(externals)}
     by_external.pop(NO_IDENTIFIER, None)
     return by_external
 
@@ -194,9 +196,14 @@ def _forward_modules(collection: Collection) -> dict[int, int]:
     """
     operators = collection.operators
     starts = operators.ranges.start_us
+    sequences = identifiers([arguments.sequence for arguments in operators.arguments])
+    # Only operators of the backward pass tell the thread of the forward one, which is counted from 1.
+    backward = [
+        thread > 0 for thread in identifiers([arguments.forward_thread for arguments in operators.arguments])
+    ]
     creator: dict[int, int] = {}
-    for index, sequence in enumerate(operators.sequence):
-        if sequence != NO_IDENTIFIER and operators.forward_thread[index] <= 0:
+    for index, sequence in enumerate(sequences):
+        if sequence != NO_IDENTIFIER and not backward[index]:
             other = creator.get(sequence)
             if other is None or starts[other] <= starts[index]:
                 creator[sequence] = index
@@ -204,15 +211,17 @@ def _forward_modules(collection: Collection) -> dict[int, int]:
     module_of = _innermost_by_thread(collection, collection.modules, operators.ranges.threads, starts, forward)
     result: dict[int, int] = {}
     for indices in _indices_by_thread(collection, operators.ranges).values():
-        if any(operators.forward_thread[index] > 0 for index in indices):
-            for index, root in _backward_roots(collection, indices):
-                module = module_of.get(creator.get(operators.sequence[root], NO_IDENTIFIER))
+        if any(backward[index] for index in indices):
+            for index, root in _backward_roots(collection, indices, backward):
+                module = module_of.get(creator.get(sequences[root], NO_IDENTIFIER))
                 if module is not None:
                     result[index] = module
     return result
 
 
-def _backward_roots(collection: Collection, indices: Sequence[int]) -> list[tuple[int, int]]:
+def _backward_roots(
+    collection: Collection, indices: Sequence[int], backward: Sequence[bool]
+) -> list[tuple[int, int]]:
     """Pair the operators of one thread with the backward operator around them, which alone has the number."""
     operators = collection.operators
     starts = [operators.ranges.start_us[index] for index in indices]
@@ -222,7 +231,7 @@ def _backward_roots(collection: Collection, indices: Sequence[int]) -> list[tupl
     for position in outermost_first(starts, ends):
         parent = parent_of[position]
         inherited = None if parent is None else roots[parent]
-        roots[position] = indices[position] if operators.forward_thread[indices[position]] > 0 else inherited
+        roots[position] = indices[position] if backward[indices[position]] else inherited
     return [(index, root) for index, root in zip(indices, roots, strict=True) if root is not None]
 
 

@@ -38,7 +38,7 @@ def read(source: Source) -> Profile:
         elif columns:
             row = _row(columns, values)
             if "Kernel" in row:
-                device = log.device(row["Device"])
+                device = log.device(row.get("Device", ""))
                 metrics.take(row["Kernel"], device, row["Invocations"], row["Metric Name"], row["Max"])
             elif "Calls" in row or "Duration" in row:
                 _take_row(log, row, units)
@@ -76,7 +76,7 @@ def _row(columns: list[str], values: list[str]) -> dict[str, str]:
 
 
 def _take_row(log: NvprofLog, row: dict[str, str], units: dict[str, str]) -> None:
-    name = row["Name"].strip()
+    name = row.get("Name", "").strip()
     if row.get("Type", "GPU activities") != "GPU activities" or not is_kernel(name):
         return
     column = "Time" if "Calls" in row else "Duration"
