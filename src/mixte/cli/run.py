@@ -17,6 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixte._errors import MissingFrameworkError, MixteWarning
+from mixte.cli._emulate import (
+    EmulationOptions,
+    add_emulation_arguments,
+    announcement,
+    check_format,
+    emulated_policy,
+    emulation_options,
+)
 from mixte.cli._import_hook import around_import
 from mixte.cli._messages import Messages
 from mixte.cli._script import Outcome, check_script, run_script
@@ -61,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="dynamic, fixed:128, none, torch, dynamic:initial=1024,growth_interval=500 ...; by default dynamic "
         "where gradients flow through float16",
     )
+    add_emulation_arguments(parser)
     parser.add_argument(
         "--record", metavar="DIR", help="directory of the run's record (default: a new one in mixte-runs)"
     )
@@ -83,6 +92,7 @@ class _Options:
     seed: int | None
     record: str | None
     quiet: bool
+    emulation: EmulationOptions | None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,7 +104,9 @@ def run(arguments: argparse.Namespace) -> int:
     ending = _Ending()
     lead_warnings(writer, messages)
     if options.policy is not None:
-        _announce(options.policy, messages)
+        _announce(options.policy, messages, emulated=options.emulation is not None)
+    for line in announcement(options.emulation) if options.emulation else ():
+        messages.say(line)
     if options.seed is not None:
         seed_everything(options.seed)
     recorders: list[Recorder] = []
@@ -119,15 +131,19 @@ def _checked(arguments: argparse.Namespace) -> _Options:
     check_script(script)
     check_seed(arguments.seed)
     _choose_backend(arguments.backend)
+    emulation = emulation_options(arguments)
+    policy = _policy(arguments.policy)
+    check_format(policy, emulation)
     return _Options(
         script=script,
         arguments=tuple(rest),
-        policy=_policy(arguments.policy),
+        policy=policy,
         law=_law(arguments.loss_scale),
         backend=arguments.backend,
         seed=arguments.seed,
         record=arguments.record,
         quiet=arguments.quiet,
+        emulation=emulation,
     )
 
 
@@ -135,9 +151,8 @@ def _policy(text: str | None) -> Policy | None:
     if text is None:
         return None
     from mixte.devices import recommend_precision
-    from mixte.policy import load_policy
 
-    return load_policy(text, recommendation=recommend_precision)
+    return emulated_policy(text, recommend_precision)
 
 
 def _law(text: str | None) -> LossScaleLaw | None:
@@ -164,20 +179,27 @@ def _enforce_backend(backend: str | None) -> None:
         _warn(f"the script asks for the backend {chosen!r}; the command line's, {backend!r}, is used instead.")
 
 
-def _announce(policy: Policy, messages: Messages) -> None:
+def _announce(policy: Policy, messages: Messages, *, emulated: bool) -> None:
     """Say why this policy, where we chose it, and what it costs on this machine."""
     from mixte.cli._slow_precisions import slow_precisions
 
     if policy.reason:
         messages.say(policy.reason)
-    for text in slow_precisions(policy):
+    for text in () if emulated else slow_precisions(policy):
         _warn(text)
 
 
 def _begin(options: _Options, writer: RecordWriter, started_s: float) -> Recorder:
     from mixte.keras._session import Settings, begin
 
-    settings = Settings(policy=options.policy, law=options.law, seed=options.seed)
+    emulation = None
+    if options.emulation is not None:
+        from mixte.keras import Emulation
+
+        emulation = Emulation(
+            arch=options.emulation.arch, exact=options.emulation.exact, float8=options.emulation.float8
+        )
+    settings = Settings(policy=options.policy, law=options.law, seed=options.seed, emulation=emulation)
     return begin(settings, writer, started_s=started_s)
 
 

@@ -19,6 +19,7 @@ from mixte.keras._recording import install_recording
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mixte.keras._emulation import Emulation
     from mixte.policy import Policy
     from mixte.records import RecordWriter
     from mixte.scaling import LossScaleLaw
@@ -32,11 +33,13 @@ class Settings:
         policy: The policy, or None to leave every precision to the script.
         law: The loss-scaling law, or None for the policy's, or the default.
         seed: The seed that everything was seeded with, or None.
+        emulation: Whose arithmetic the models are to have; None for the machine's own.
     """
 
     policy: Policy | None
     law: LossScaleLaw | None
     seed: int | None
+    emulation: Emulation | None = None
 
 
 def begin(settings: Settings, writer: RecordWriter, *, started_s: float) -> Recorder:
@@ -50,7 +53,9 @@ def begin(settings: Settings, writer: RecordWriter, *, started_s: float) -> Reco
     recorder = Recorder(writer, started_s=started_s)
     install()
     install_recording(recorder)
-    GOVERNOR.enter(Regime(policy=settings.policy, law=settings.law, observer=recorder))
+    GOVERNOR.enter(
+        Regime(policy=settings.policy, law=settings.law, observer=recorder, emulation=settings.emulation)
+    )
     writer.update(backend=BACKEND, versions=versions())
     if settings.seed is not None:
         _keep_seed(settings.seed)
