@@ -20,7 +20,7 @@ def block(language):
 
 def test_the_example_in_python_runs():
     names = {}
-    exec(block("python"), names)
+    exec(block("python"), names)  # noqa: S102 - our own page
     softmax = LayerDescription(path="head/softmax", class_names=("Softmax", "Layer"))
     assert names["policy"].decide(softmax).precision == Precision.mixed_float16
 
