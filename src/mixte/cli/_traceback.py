@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
 import traceback
@@ -52,8 +53,11 @@ def explain(error: MixteError, script: str) -> str:
     same = [each for each in _chain(error) if isinstance(each, MixteError) and str(each) in str(error)]
     original = same[-1]
     message = str(original).rpartition(f"{type(original).__name__}: ")[2].strip()
-    place = _place_in_frames(error, script) or _place_in_text(str(error), script)
-    return message if place is None else f"{message}\n  at {place}"
+    place = _place_in_text(str(error), script) or _place_in_frames(error, script)
+    if place is None:
+        return message
+    line, function = place
+    return f"{message}\n  at {script}:{line}, in {function}: {linecache.getline(script, line).strip()}"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -98,16 +102,16 @@ def _is_ours(entry: TracebackType) -> bool:
     return entry.tb_frame.f_code.co_filename.startswith(_OURS)
 
 
-def _place_in_frames(error: MixteError, script: str) -> str | None:
+def _place_in_frames(error: MixteError, script: str) -> tuple[int, str] | None:
     """The innermost line of the script in the tracebacks of the chain."""
     for each in reversed([*_chain(error)]):
         places = [frame for frame in traceback.extract_tb(each.__traceback__) if frame.filename == script]
-        if places:
-            return f"{script}:{places[-1].lineno}, in {places[-1].name}: {places[-1].line}"
+        if places and places[-1].lineno is not None:
+            return places[-1].lineno, places[-1].name
     return None
 
 
-def _place_in_text(text: str, script: str) -> str | None:
+def _place_in_text(text: str, script: str) -> tuple[int, str] | None:
     """The innermost line of the script in a traceback that TensorFlow wrote into a message."""
     places = [place for place in _PLACE_IN_TEXT.findall(text) if place[0] == script]
-    return f"{script}:{places[-1][1]}, in {places[-1][2].rstrip('*')}" if places else None
+    return (int(places[-1][1]), places[-1][2].rstrip("*")) if places else None

@@ -18,6 +18,7 @@ from mixte.keras._apply import AppliedPolicy, apply_before_compilation, warn_of
 from mixte.keras._emulation import Emulation, explain, request, start_emulating
 from mixte.keras._framework import compute_output_spec, keras
 from mixte.keras._optimizer import LossScaleOptimizer
+from mixte.keras._ownership import scaled_by
 from mixte.keras._scaling import computes_in, warn_of_idle_scaler, with_loss_scaling
 
 if TYPE_CHECKING:
@@ -139,6 +140,9 @@ class Governor:
         if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
             _warn_of_foreign_scaler(optimizer, regime)
             return optimizer
+        wrapped = scaled_by(optimizer)
+        if wrapped is not None and wrapped is getattr(model, "optimizer", None):
+            return wrapped  # the model is compiled anew with the optimizer that it had
         if regime.policy is None and regime.law is None and not computes_in(model, "float16"):
             return optimizer
         return with_loss_scaling(keras.optimizers.get(optimizer), model, regime.policy, law=regime.law)

@@ -1,7 +1,7 @@
 """Put mixte into the few places of Keras that every training passes, once per process.
 
 Patching is what lets a script stay as it is. It is done only on the explicit acts ``mixte.keras.use`` and
-``mixte run``, changes nothing for models that were not made under a policy, and touches six public names.
+``mixte run``, changes nothing for models that were not made under a policy, and touches seven public names.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from mixte.keras._framework import BaseOptimizer, keras
 from mixte.keras._governor import GOVERNOR
 
 _INSTALLED: list[bool] = []
+_CHECKED = "_mixte_checked"  # on an optimizer: whether its losses are scaled has been looked at
 
 
 def install() -> None:
@@ -25,6 +26,7 @@ def install() -> None:
     _patch_layer_call()
     _patch_model_new()
     _patch_compile()
+    _patch_keras_scaler_init()
     _patch_optimizer_apply()
 
 
@@ -110,15 +112,27 @@ def _patch_compile() -> None:
     keras.Model.compile = compile_model
 
 
+def _patch_keras_scaler_init() -> None:
+    """Know the optimizers that Keras's own scaler updates: their losses are scaled."""
+    theirs = keras.optimizers.LossScaleOptimizer
+    original = theirs.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, inner_optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, inner_optimizer, *args, **kwargs)
+        object.__setattr__(inner_optimizer, _CHECKED, True)
+
+    theirs.__init__ = init
+
+
 def _patch_optimizer_apply() -> None:
     """See every update that no loss scaler makes; what is compiled is seen once, when it is traced."""
     original = BaseOptimizer.apply
-    checked = "_mixte_checked"
 
     @functools.wraps(original)
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
-        if not getattr(self, checked, False):
-            object.__setattr__(self, checked, True)
+        if not getattr(self, _CHECKED, False):
+            object.__setattr__(self, _CHECKED, True)
             owner = getattr(self, "_mixte_wrapped_by", None)
             if owner is None or owner() is None:
                 trainable_variables = None if trainable_variables is None else list(trainable_variables)

@@ -89,11 +89,11 @@ class OptimizerBook:
         return [source for source in {**self._inner, **self._names} if scales(source)]
 
     def last_totals(self) -> dict[str, OptimizerState]:
-        """Return the counters as last read, by name."""
+        """Return the counters as last read, by name; of what has counted nothing, nothing is known."""
         return {
             self._names[source]: totals(reading)
             for source, reading in list(self._readings.items())
-            if source in self._names
+            if source in self._names and (reading.counters is None or reading.counters["steps"])
         }
 
     def steps_counted(self, source: Any) -> int:

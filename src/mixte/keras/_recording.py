@@ -120,7 +120,7 @@ def _with_callback(
         # The script's own object, which Keras uses as it is: ours is a guest in it.
         ours.set_model(model)
         ours.set_params(given.params)
-        given.append(ours)
+        given.callbacks.append(ours)
         try:
             yield arguments
         finally:

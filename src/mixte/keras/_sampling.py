@@ -46,7 +46,9 @@ def law_text(scaler: Any) -> str:
     """Return a scaler's law with its parameters as text."""
     if isinstance(scaler, LossScaler):
         return format_law(scaler.law)
-    return f"keras:initial_scale={scaler.initial_scale:g},growth_interval={scaler.dynamic_growth_steps}"
+    initial = float(scaler.initial_scale)
+    shown = f"{initial:.0f}" if initial.is_integer() else f"{initial:g}"
+    return f"keras:initial_scale={shown},growth_interval={scaler.dynamic_growth_steps}"
 
 
 def sample(scaler: Any, model: Any = None) -> Sample:
@@ -88,7 +90,7 @@ def what_happened(scaler: Any, before: Reading | None, after: Reading, *, steps:
         steps: How many steps lie between them, by what was seen of the loop.
     """
     if isinstance(scaler, LossScaler):
-        return _by_counters(before or _initial(scaler), after)
+        return _by_counters(before or _initial(scaler), after, steps)
     if before is None:
         return OptimizerStep()
     if steps != 1 or before.scale == 0:
@@ -128,10 +130,11 @@ def is_executing(tensors: Any) -> bool:
     return not torch.compiler.is_compiling()
 
 
-def _by_counters(before: Reading, after: Reading) -> OptimizerStep:
+def _by_counters(before: Reading, after: Reading, steps: int) -> OptimizerStep:
     earlier, later = before.counters or {}, after.counters or {}
-    if later["steps"] - earlier["steps"] != 1:
-        return OptimizerStep(loss_scale=before.scale if later["steps"] == earlier["steps"] else None)
+    counted = later["steps"] - earlier["steps"]
+    if counted != 1 or steps != 1:
+        return OptimizerStep(loss_scale=before.scale if counted == steps else None)
     skipped = later["skipped"] > earlier["skipped"]
     causes = [cause for cause in _CAUSES if later[f"skipped_{cause}"] > earlier[f"skipped_{cause}"]]
     return OptimizerStep(loss_scale=before.scale, skipped=skipped, cause=causes[0] if causes else None)

@@ -14,7 +14,7 @@ class OptimizerStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What one optimizer did in one step.
 
     Attributes:
-        loss_scale: The factor that multiplied the loss of this step.
+        loss_scale: The factor that multiplied the loss of this step; of the first, where a line is several steps.
         skipped: True if the update was not applied; None if this is not known step by step.
         cause: Why it was skipped: ``"nan"`` (a gradient is NaN), ``"inf"`` (a gradient is infinite, none is
             NaN), ``"loss"`` (the loss itself is not finite), or another word.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LABEL_COLUMNS = 12
 _LONGEST_LABEL = 24
-_LONGEST_EXCEPTION = 400
+_LONGEST_EXCEPTION = 160
 _UNSCALED = "none"
 _CHECKED_ONLY = "fixed:1"
 
@@ -188,13 +188,19 @@ def _skips(optimizer: OptimizerSummary) -> str:
         return quantities.UNKNOWN
     if calibration == 0 and later == 0:
         return f"none of {quantities.count(optimizer.applied)} updates"
+    if optimizer.applied == 0 and calibration is not None:
+        return f"all {quantities.count(calibration)} updates; cause: {_causes(optimizer)}"
     parts = [f"{quantities.count(calibration)} in calibration{' (normal)' if later == 0 else ''}"]
     since = None if optimizer.applied is None or later is None else optimizer.applied + later
     rate = optimizer.skip_rate_since_calibration
     share = "" if rate is None else f" ({quantities.percent(rate)})"
     parts.append(f"{quantities.count(later)} of {quantities.count(since)} later{share}")
-    causes = ", ".join(f"{cause} {quantities.count(n)}" for cause, n in optimizer.skipped_by_cause.items())
-    return f"{', '.join(parts)}; cause: {causes or quantities.UNKNOWN}"
+    return f"{', '.join(parts)}; cause: {_causes(optimizer)}"
+
+
+def _causes(optimizer: OptimizerSummary) -> str:
+    parts = [f"{cause} {quantities.count(number)}" for cause, number in optimizer.skipped_by_cause.items()]
+    return ", ".join(parts) or quantities.UNKNOWN
 
 
 def _row(label: str, value: str, width: int) -> list[str]:

@@ -154,6 +154,14 @@ def test_calibration_skips_alone_are_said_to_be_normal() -> None:
     assert "5 in calibration (normal), 0 of 95 later; cause: inf 5" in text
 
 
+def test_updates_of_which_none_was_applied_are_not_called_normal() -> None:
+    nothing = OptimizerSummary(
+        applied=0, skipped_in_calibration=4, skipped_later=0, skipped_by_cause={"nan": 4}
+    )
+    text = render_summary(msgspec.structs.replace(SUMMARY, optimizers={"adam": nothing}))
+    assert "  skipped      all 4 updates; cause: nan 4\n" in text
+
+
 def test_several_optimizers_are_told_apart() -> None:
     both = {name: OptimizerSummary(applied=9, skipped_in_calibration=0, skipped_later=0) for name in "gd"}
     text = render_summary(msgspec.structs.replace(SUMMARY, optimizers=both))
