@@ -83,4 +83,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PACKAGES, *_NAMES])
+    # Not what happens to be imported by now: what is there to be used.
+    errors = [name for name in globals() if name.endswith(("Error", "Warning"))]
+    return sorted(["__version__", *_PACKAGES, *_NAMES, *errors])
