@@ -8,6 +8,7 @@ from mixte.keras._emulation import EmulatedModel as EmulatedModel, Emulation as 
 from mixte.keras._governor import use as use
 from mixte.keras._monitor import LossScaleMonitor as LossScaleMonitor
 from mixte.keras._optimizer import LossScaleOptimizer as LossScaleOptimizer
+from mixte.keras._provenance import LastSkip as LastSkip
 from mixte.keras._scaler import LossScaler as LossScaler, ScalerState as ScalerState
 from mixte.keras._stateless import Minimized as Minimized, stateless_minimize as stateless_minimize
 from mixte.keras._summary import summary as summary

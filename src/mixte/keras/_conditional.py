@@ -11,9 +11,17 @@ from mixte.keras._variables import read
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    Note = tuple[Any, Callable[[], Any]]
 
-def apply_if(finite: Any, update: Callable[[], object], *, affected: Callable[[], Sequence[Any]]) -> None:
-    """Run ``update`` if ``finite`` holds; otherwise ``affected`` keep their values to the last bit.
+
+def apply_if(
+    finite: Any,
+    update: Callable[[], object],
+    *,
+    affected: Callable[[], Sequence[Any]],
+    notes: Sequence[Note] = (),
+) -> None:
+    """Run ``update`` if ``finite`` holds; otherwise ``affected`` keep their values to the last bit, and note why.
 
     Three ways, chosen when the step is traced:
 
@@ -29,19 +37,43 @@ def apply_if(finite: Any, update: Callable[[], object], *, affected: Callable[[]
         finite: Scalar bool tensor.
         update: Assigns new values to ``affected`` and to nothing else.
         affected: Returns the variables that ``update`` may change. Asked only where the update is selected.
+        notes: Variables, each with a function that computes what to write into it if ``finite`` does not hold.
     """
     if BACKEND == "torch" or not _is_traced(finite):
         if bool(finite):
             update()
+        else:
+            _write(notes)
     elif BACKEND == "tensorflow" and not (compiles_with_xla(finite) or _merges_replicas()):
         import tensorflow as tf
 
         def run() -> None:
             update()
 
-        tf.cond(finite, run, lambda: None)
+        def skip() -> None:
+            _write(notes)
+
+        tf.cond(finite, run, skip)
     else:
         _select(finite, update, affected())
+        for variable, compute in notes:
+            variable.assign(_value_if_not(finite, read(variable), compute))
+
+
+def _write(notes: Sequence[Note]) -> None:
+    for variable, compute in notes:
+        variable.assign(compute())
+
+
+def _value_if_not(finite: Any, old: Any, compute: Callable[[], Any]) -> Any:
+    """Return the old value, or a computed one if the flag does not hold: without computing it otherwise."""
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.cond(finite, lambda: old, compute)
+    import jax
+
+    return jax.lax.cond(finite, lambda: old, compute)
 
 
 def _is_traced(flag: Any) -> bool:

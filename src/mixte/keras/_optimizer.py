@@ -9,7 +9,8 @@ from mixte._errors import InputError, LossScaleError, MixteWarning
 from mixte.keras._framework import BaseOptimizer, keras
 from mixte.keras._observing import both
 from mixte.keras._ownership import claim, release, scaled_by
-from mixte.keras._scaler import LossScaler, ScalerState
+from mixte.keras._provenance import LastSkip, initial_note, note, read_note
+from mixte.keras._scaler import LossScaler, ScalerState, state_variable
 from mixte.keras._tracing import here, home, not_converted
 from mixte.keras._update import OnSkip, Update, make_if, resolve_variables
 from mixte.scaling import (
@@ -86,7 +87,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self.iterations_on_skip: OnSkip = iterations_on_skip
         self.initial_scale = float(scaler.law.initial_state()["scale"])
         self.dynamic_growth_steps = getattr(scaler.law, "growth_interval", None)
-        for variable in scaler.variables:
+        self._noted = state_variable(initial_note(), "int", "last_skip")
+        for variable in (*scaler.variables, self._noted):
             self._track_variable(variable)
         self._observed: Observation | None = None
         claim(inner_optimizer, self)
@@ -187,6 +189,16 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """Copy scale, counters and the scale's history to the host. Waits for the device."""
         return self.scaler.read()
 
+    def read_last_skip(self) -> LastSkip | None:
+        """Tell which variable had the first gradient that was not finite, in the last step that was skipped.
+
+        Waits for the device. Clean steps pay nothing for it.
+
+        Returns:
+            The step and the variable's path; None if no step was skipped.
+        """
+        return read_note(self._noted, self._trainable_variables)
+
     def stateless_apply(
         self, optimizer_variables: Sequence[Any], grads: Sequence[Any], trainable_variables: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
@@ -239,11 +251,17 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return self._update(self.scaler.unscale(grads, untouched=untouched), variables)
 
     def _update(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Update:
+        def to_note() -> Any:
+            known = self._trainable_variables_indices
+            places = [known.get(self._var_key(variable), -1) for variable in variables]
+            return note(gradients, places, self.scaler.steps + 1, self._noted.dtype)
+
         return Update(
             optimizer=self.inner_optimizer,
             gradients=gradients,
             variables=variables,
             iterations_on_skip=self.iterations_on_skip,
+            note=(self._noted, to_note),
         )
 
     def _as_unscaled(self, changed: Observation) -> Observation:

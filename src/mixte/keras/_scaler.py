@@ -47,9 +47,9 @@ class LossScaler:
         self.name = name
         self._vectors = StateVectors(self.law)
         floats, integers = self._vectors.initial()
-        self._floats = _variable(floats, "float32", f"{name}_state")
-        # "int" is int64 on TensorFlow and PyTorch: TensorFlow has no kernels for int32 variables on a GPU.
-        self._integers = _variable(integers, "int", f"{name}_counters")
+        self._floats = state_variable(floats, "float32", f"{name}_state")
+        # "int" is int64 on TensorFlow, which has no kernels for int32 variables on a GPU.
+        self._integers = state_variable(integers, "int", f"{name}_counters")
         self._advance = compiled_once(self._next) if BACKEND != "torch" else None
         self._memory = StepMemory()
 
@@ -63,6 +63,11 @@ class LossScaler:
         """The scale for the next loss: a float32 scalar tensor."""
         scale = read(self._floats)[self._vectors.scale_index]
         return scale.clone() if BACKEND == "torch" else scale  # there it would change with the variable
+
+    @property
+    def steps(self) -> Any:
+        """The number of steps so far: an integer scalar tensor."""
+        return read(self._integers)[self._vectors.steps_index]
 
     @property
     def scales(self) -> bool:
@@ -217,7 +222,8 @@ def _flat(observation: Observation) -> dict[str, Any]:
     return {name: getattr(observation, name) for name in Observation.__slots__}
 
 
-def _variable(value: Any, dtype: str, name: str) -> Any:
+def state_variable(value: Any, dtype: str, name: str) -> Any:
+    """Make a variable for state of loss scaling: not trainable, and on PyTorch on the host."""
     options = {"dtype": dtype, "trainable": False, "aggregation": "only_first_replica", "name": name}
     if BACKEND != "torch":
         return keras.Variable(value, **options)

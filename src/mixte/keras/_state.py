@@ -47,6 +47,7 @@ class StateVectors:
         self._float_names = [key for key, value in initial.items() if value.dtype == np.float32]
         self._integer_names = [key for key in initial if key not in self._float_names] + list(COUNTER_NAMES)
         self.scale_index = self._float_names.index("scale")
+        self.steps_index = self._integer_names.index("steps")
 
     def initial(self) -> tuple[Any, Any]:
         """Return the two vectors before the first step: float32 and int64."""

@@ -13,6 +13,8 @@ from mixte.keras._tracing import stale_trace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mixte.keras._conditional import Note
+
 OnSkip = Literal["hold", "advance"]
 
 
@@ -26,12 +28,14 @@ class Update:
         gradients: Unscaled; None where a variable has none.
         variables: The variables to update, one for each gradient.
         iterations_on_skip: See ``LossScaleOptimizer``.
+        note: What to write, and into which variable, if the update is not made; or None.
     """
 
     optimizer: Any
     gradients: Sequence[Any]
     variables: Sequence[Any]
     iterations_on_skip: OnSkip = "hold"
+    note: Note | None = None
 
     def make(self) -> None:
         """Apply the gradients."""
@@ -56,7 +60,12 @@ def make_if(finite: Any, updates: Sequence[Update]) -> None:
         for update in updates:
             update.make()
 
-    apply_if(finite, make, affected=lambda: [variable for update in updates for variable in update.affected()])
+    apply_if(
+        finite,
+        make,
+        affected=lambda: [variable for update in updates for variable in update.affected()],
+        notes=[update.note for update in updates if update.note is not None],
+    )
     for update in updates:
         update.count_skip(finite)
 
