@@ -60,7 +60,13 @@ _DECISIVE: tuple[tuple[Format, str], ...] = (
             r"|All Iterations\s*,*$|System Config\s*,*$"
         ),
     ),
-    ("rocprof", r'(?:.*,)?"?Kernel_?Name"?,(?:.*,)?"?(?:Start_Timestamp|BeginNs)"?(?:,|\s*$)'),
+    (
+        "rocprof",
+        (
+            r'(?:.*,)?"?Kernel_?Name"?,(?:.*,)?"?(?:Start_Timestamp|BeginNs)"?(?:,|\s*$)'
+            r'|"?Name"?,"?Calls"?,"?TotalDurationNs"?'
+        ),
+    ),
 )
 # A line that tells which profiler wrote the file, though it may hold no table of kernels.
 _FAMILY: tuple[tuple[Format, str], ...] = (
@@ -88,6 +94,7 @@ _KEYWORDS = tuple(
     for word in (
         *(
             "Kernel",
+            "TotalDurationNs",
             "Process ID",
             ", Context ",
             "Time",

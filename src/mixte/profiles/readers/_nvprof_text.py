@@ -21,13 +21,14 @@ _TIME = r"[\d.,]+(?:e[+-]?\d+)?[mun]?s"
 # Six values, each with its unit, and the name; a row of a new section begins with the section's label.
 _SUMMARY_ROW = re.compile(
     rf"\s*(?:(?P<label>[A-Z][\w ()]*):)?\s*[\d.,]+%\s+(?P<time>{_TIME})\s+(?P<calls>\d+)"
-    rf"\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(?P<name>\S.*?)\s*$"
+    rf"\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(?P<name>\S.*)"
 )
 # Copies have no grid. After registers and shared memory come the columns that only copies fill.
 _TRACE_ROW = re.compile(
     rf"\s*{_TIME}\s+(?P<time>{_TIME})\s+\(\d+ \d+ \d+\)\s+\(\d+ \d+ \d+\)\s+\d+\s+[\d.,]+\w*B\s+[\d.,]+\w*B\s+(?:-\s+)*"
-    r"(?P<device>\S.*?)\s\s+\d+\s+(?P<stream>\d+)\s+(?P<name>\S.*?)(?: \[\d+\])?\s*$"
+    r"(?P<device>\S.*?)\s\s+\d+\s+(?P<stream>\d+)\s+(?P<name>\S.*)"
 )
+_CORRELATION = re.compile(r" \[\d+\]$")
 _DEVICE = re.compile(r'\s*Device "(?P<name>.*)"\s*$')
 
 
@@ -46,7 +47,7 @@ def read(source: Source) -> Profile:
         if opened:
             table = opened
             on_gpu = "API" not in log.section
-        elif log.section and (found := _DEVICE.match(line)):
+        elif log.section and 'Device "' in line and (found := _DEVICE.match(line)):
             device = log.device(found["name"])
         elif table == "summary" and log.section != "NVTX result":
             on_gpu = _take_summary_row(log, line, device, on_gpu=on_gpu)
@@ -77,6 +78,8 @@ def nvprof_profile(format_: str, source: Source, log: NvprofLog, weight: Weight)
 
 def _opens(line: str) -> str:
     """Name the table that a header opens; the empty string for any other line."""
+    if "Name" not in line:  # nearly every line of a long file
+        return ""
     if _SUMMARY.match(line):
         return "summary"
     if _TRACE.match(line):
@@ -94,7 +97,9 @@ def _take_summary_row(log: NvprofLog, line: str, device: int | None, *, on_gpu: 
     if on_gpu and is_kernel(found["name"]):
         time = duration_ns(found["time"])
         if time is not None:
-            log.rows.add(Launch(found["name"], device=device), count=int(found["calls"]), duration_ns=time)
+            log.rows.add(
+                Launch(found["name"].rstrip(), device=device), count=int(found["calls"]), duration_ns=time
+            )
     return on_gpu
 
 
@@ -104,5 +109,6 @@ def _take_trace_row(log: NvprofLog, line: str) -> None:
         return
     time = duration_ns(found["time"])
     if time is not None:
-        launch = Launch(found["name"], device=log.device(found["device"]), stream=int(found["stream"]))
+        name = _CORRELATION.sub("", found["name"].rstrip())
+        launch = Launch(name, device=log.device(found["device"]), stream=int(found["stream"]))
         log.rows.add(launch, count=1, duration_ns=time)

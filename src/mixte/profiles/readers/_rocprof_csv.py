@@ -1,4 +1,4 @@
-"""A row per kernel dispatch, with counters: ``pmc_perf.csv``, and rocprofv3's ``kernel_trace.csv``.
+"""AMD's tables of dispatches: ``pmc_perf.csv``, rocprofv3's ``kernel_trace.csv``, and sums, ``kernel_stats.csv``.
 
 A counter table has thousands of columns; the same column may come several times with a suffix, once per pass.
 """
@@ -17,57 +17,75 @@ if TYPE_CHECKING:
     from mixte.profiles.readers._source import Source
 
 # Spellings of rocprofiler-compute, of its predecessor Omniperf, and of rocprofv3.
-_NAME = ("Kernel_Name", "KernelName", "kernel_name")
+_NAME = ("Kernel_Name", "KernelName")
 _BEGIN = ("Start_Timestamp", "BeginNs")
 _END = ("End_Timestamp", "EndNs")
 _DEVICE = ("GPU_ID", "gpu-id", "Agent_Id")
 _GRID = ("Grid_Size", "grd")
+_SUMS = {"Name", "Calls", "TotalDurationNs"}
 
 
 def read(source: Source) -> Profile:
-    """Read a table of dispatches."""
+    """Read a table."""
     rows = Rows()
     columns: list[str] = []
-    evidence: list[str] = []
     devices: set[int] = set()
     unread = 0
     for line in source.lines():
         values = fields(line)
         if not columns:
-            if any(name in values for name in _NAME) and any(begin in values for begin in _BEGIN):
-                columns = values
-                evidence = [column for column in columns if is_evidence(column)]
-            continue
-        row = named(columns, values)
-        begin, end = (count(_first(row, names)) for names in (_BEGIN, _END))
-        if begin is None or end is None:
-            unread += bool(line.strip())
-            continue
-        device = count(_first(row, _DEVICE).removeprefix("Agent "))
-        if device is not None:
-            devices.add(device)
-        counters = {column: value for column in evidence if (value := number(row.get(column, ""))) is not None}
-        launch = Launch(
-            _first(row, _NAME).strip(),
-            device=device,
-            stream=count(row.get("Queue_Id", row.get("Queue_ID", ""))),
-            threads_per_launch=count(_first(row, _GRID)) if counters else None,
-            counters=counter_items(counters),
-        )
-        rows.add(launch, count=1, duration_ns=end - begin)
+            columns = values if _is_header(values) else []
+        elif line.strip():
+            row = named(columns, values)
+            unread += not (_take_sum(rows, row) if row.keys() >= _SUMS else _take_dispatch(rows, row, devices))
     return Profile(
         format="rocprof",
         path=source.path,
         kernels=rows.kernels(),
         gpus=tuple(Gpu(index=device, vendor="amd") for device in sorted(devices)),
         producer="ROCprofiler",
-        no_kernels_reason=None if len(rows) else "the table lists no dispatches",
+        no_kernels_reason=None if len(rows) else "the table lists no kernels",
         missing=(
             *source.damage,
             *([f"{unread} rows of the table could not be read"] if unread else []),
             *rows.missing(),
         ),
     )
+
+
+def _is_header(values: list[str]) -> bool:
+    columns = set(values)
+    return columns >= _SUMS or not (columns.isdisjoint(_NAME) or columns.isdisjoint(_BEGIN))
+
+
+def _take_dispatch(rows: Rows, row: dict[str, str], devices: set[int]) -> bool:
+    """Take one launch; False if the row cannot be read."""
+    begin, end = count(_first(row, _BEGIN)), count(_first(row, _END))
+    if begin is None or end is None:
+        return False
+    device = count(_first(row, _DEVICE).removeprefix("Agent "))
+    if device is not None:
+        devices.add(device)
+    values = {column: number(text) for column, text in row.items() if is_evidence(column)}
+    counters = counter_items({column: value for column, value in values.items() if value is not None})
+    launch = Launch(
+        _first(row, _NAME).strip(),
+        device=device,
+        stream=count(row.get("Queue_Id", row.get("Queue_ID", ""))),
+        threads_per_launch=count(_first(row, _GRID)) if counters else None,
+        counters=counters,
+    )
+    rows.add(launch, count=1, duration_ns=end - begin)
+    return True
+
+
+def _take_sum(rows: Rows, row: dict[str, str]) -> bool:
+    """Take all launches of a kernel; False if the row cannot be read."""
+    calls, time_ns = count(row["Calls"]), number(row["TotalDurationNs"])
+    if calls is None or time_ns is None:
+        return False
+    rows.add(Launch(row["Name"].strip()), count=calls, duration_ns=time_ns)
+    return True
 
 
 def _first(row: dict[str, str], names: tuple[str, ...]) -> str:

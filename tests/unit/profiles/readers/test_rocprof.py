@@ -116,3 +116,15 @@ def test_rocprofv3s_table_of_kernels(profile_of):
     assert [(k.name, k.duration_ns, k.device, k.stream) for k in profile.kernels] == [
         ("void gemm<a, b>(int)", 250, 4, 3)
     ]
+
+
+def test_sums_per_kernel(profile_of):
+    profile = profile_of(
+        '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"void gemm<a, b>(int)",5,1000,200.0,80.0\n'
+        '"add(float*) [clone .kd]",2,250,125.0,20.0\n"cut",3\n'
+    )
+    assert {k.name: (k.count, k.duration_ns) for k in profile.kernels} == {
+        "void gemm<a, b>(int)": (5, 1000),
+        "add(float*) [clone .kd]": (2, 250),
+    }
+    assert profile.missing == ("1 rows of the table could not be read",)
