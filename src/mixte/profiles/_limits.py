@@ -45,6 +45,9 @@ MAX_LINKED_RANGES = 3_000_000
 MAX_ROWS = 1_000_000
 """So many different kernel rows fill about a GiB; further ones are counted as missing."""
 
+MAX_NAME_BYTES = 512 * MIB
+"""All different names of kernels and operators, and shapes, may take so much; those of real files take a few MiB."""
+
 MAX_ENTRIES = 2_000_000
 """A plane of an XPlane file may describe so many lines and kinds of events; real ones describe thousands."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ class Labels(Generic[Label]):
         """Give the numbers of some values."""
         numbers = self._numbers
         return [numbers.setdefault(value, len(numbers)) for value in values]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def last(self, count: int) -> Iterable[Label]:
+        """Give the values that were numbered last."""
+        return islice(reversed(self._numbers), count)
 
     def values(self) -> list[Label]:
         """Give the values in the order of their numbers."""

@@ -12,17 +12,19 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
+from itertools import islice
 from operator import add
 from typing import TYPE_CHECKING, final
 
 import msgspec
 
+from mixte._errors import ProfileError
 from mixte.profiles import _limits
 from mixte.profiles.readers._kineto_columns import NO_IDENTIFIER, Kernels, Labels, Launches, Operators, Ranges
 from mixte.profiles.readers._trace_events import Identifier, Number, microseconds, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _MODULE_PREFIX = "nn.Module: "
 _STEP = re.compile(r"ProfilerStep\s?#(\d{1,18})")
@@ -94,6 +96,7 @@ class Collection:
         self.dropped_ranges = 0
         self.dropped_kernels = 0
         self._texts: dict[str, str] = {}
+        self._room_bytes = _limits.MAX_NAME_BYTES
         self._takers: dict[str, Callable[[list[Event]], None]] = {
             "kernel": self._take_kernels,
             "cuda_runtime": self._take_launches,
@@ -179,7 +182,11 @@ class Collection:
             operators.inputs.extend([0] * len(arguments))
         else:
             inputs = [(bytes(args.shapes), bytes(args.dtypes)) for args in arguments]
+            known = len(self.inputs)
             operators.inputs.extend(self.inputs.of(inputs))
+            self._take_room(
+                len(shapes) + len(dtypes) for shapes, dtypes in self.inputs.last(len(self.inputs) - known)
+            )
             for args in arguments:  # undecoded JSON keeps the whole window in memory that it was found in
                 args.shapes = args.dtypes = _NOT_RECORDED
 
@@ -216,8 +223,23 @@ class Collection:
         return [numbers[event.tid] for event in events]
 
     def _interned(self, events: list[Event]) -> list[str]:
-        intern = self._texts.setdefault
-        return [intern(event.name, event.name) for event in events]
+        known, intern = len(self._texts), self._texts.setdefault
+        interned = [intern(event.name, event.name) for event in events]
+        self._take_room(len(name) for name in islice(reversed(self._texts), len(self._texts) - known))
+        return interned
+
+    def _take_room(self, sizes: Iterable[int]) -> None:
+        """Count what is kept of a file in full; the columns are small beside it.
+
+        Raises:
+            ProfileError: The names and shapes of the trace are all different: nobody wrote such a trace.
+        """
+        self._room_bytes -= sum(sizes)
+        if self._room_bytes < 0:
+            raise ProfileError(
+                f"the trace has more than {_limits.MAX_NAME_BYTES // _limits.MIB} MiB of different names and shapes: "
+                "it is damaged, or no trace of a program."
+            )
 
 
 _NO_ARGUMENTS = Arguments()

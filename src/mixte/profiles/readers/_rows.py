@@ -50,6 +50,7 @@ class Rows:
 
     def __init__(self) -> None:
         self._sums: dict[Launch, _Sum] = {}
+        self._name_bytes = 0
         self.refused = 0
         self.overflow = 0
 
@@ -69,7 +70,8 @@ class Rows:
             return
         sums = self._sums.get(launch)
         if sums is None:
-            if len(self._sums) >= _limits.MAX_ROWS:
+            self._name_bytes += len(launch.name)
+            if len(self._sums) >= _limits.MAX_ROWS or self._name_bytes > _limits.MAX_NAME_BYTES:
                 self.overflow += 1
                 return
             sums = self._sums[launch] = _Sum()

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from mixte import ProfileError
 from mixte.profiles import Weight, _limits, read_profile
 from mixte.profiles.readers._kineto import tensor_inputs
 
@@ -368,6 +369,13 @@ def test_kernels_beyond_the_limit_are_summed_without_their_operators(trace, monk
     assert {row.op: row.count for row in profile.kernels} == {"aten::mm": 3, None: 5}
     assert profile.gpu_time_ns == 8000
     assert any("first 3 kernels and operators" in note for note in profile.notes)
+
+
+def test_a_trace_of_nothing_but_different_names_is_refused(trace, monkeypatch):
+    monkeypatch.setattr(_limits, "MAX_NAME_BYTES", 1000)
+    trace(*(kernel("gemm" * 30, n, 1, correlation=n) for n in range(100)))  # one name, many times, is fine
+    with pytest.raises(ProfileError, match="different names and shapes"):
+        trace(*(kernel(f"gemm {n} " * 10, n, 1, correlation=n) for n in range(100)))
 
 
 @pytest.mark.parametrize("name", ["v100_dlrm_fp32.json", "h100_vit_bf16.json.gz", "mi250_minitoy_fp32.json.gz"])
