@@ -97,8 +97,17 @@ def _patch_model_new() -> None:
     keras.Model.__new__ = staticmethod(new)
 
 
+def defining_class(derived: Any, method: str) -> Any:
+    """Return the class that defines a method, to patch it there.
+
+    Keras compares the method of a model with that of its trainer, to see whether the model has its own.
+    """
+    return next(base for base in derived.__mro__ if method in vars(base))
+
+
 def _patch_compile() -> None:
-    original = keras.Model.compile
+    trainer = defining_class(keras.Model, "compile")
+    original = trainer.compile
 
     @functools.wraps(original)
     def compile_model(self: Any, optimizer: Any = "rmsprop", *args: Any, **kwargs: Any) -> Any:
@@ -109,7 +118,7 @@ def _patch_compile() -> None:
         GOVERNOR.govern(self)
         return result
 
-    keras.Model.compile = compile_model
+    trainer.compile = compile_model
 
 
 def _patch_keras_scaler_init() -> None:

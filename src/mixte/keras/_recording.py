@@ -10,6 +10,7 @@ from weakref import ref
 
 from mixte.keras._framework import keras
 from mixte.keras._governor import GOVERNOR
+from mixte.keras._hooks import defining_class
 from mixte.keras._recording_loops import Inside, install_loop_recording
 
 if TYPE_CHECKING:
@@ -31,16 +32,23 @@ class StepCallback(keras.callbacks.Callback):
         super().__init__()
         self._recorder = recorder
         self._before = 0  # steps before this epoch
+        self._trained: Any = None
+
+    def set_model(self, model: Any) -> None:
+        # Not `self.model` anywhere here: on JAX, that property writes the training's state back into the model, in
+        # whatever thread asks for it.
+        super().set_model(model)
+        self._trained = model
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras's contract
-        _govern(self._recorder, self.model)
+        _govern(self._recorder, self._trained)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
         self._before = self._recorder.epoch_begins(epoch) or 0
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
         steps = self._steps_from(batch)
-        self._recorder.steps_begin(self.model, last=self._before + batch + steps, steps=steps)
+        self._recorder.steps_begin(self._trained, last=self._before + batch + steps, steps=steps)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         first = batch - self._together + 1
@@ -48,11 +56,11 @@ class StepCallback(keras.callbacks.Callback):
         self._recorder.steps_end(last=last, logs=logs or {})
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._recorder.epoch_ends(self.model, epoch=epoch, logs=logs or {})
+        self._recorder.epoch_ends(self._trained, epoch=epoch, logs=logs or {})
 
     @property
     def _together(self) -> int:
-        return self.model.steps_per_execution
+        return self._trained.steps_per_execution
 
     def _steps_from(self, batch: int) -> int:
         """How many steps Keras runs as one from this batch on: fewer where the epoch ends."""
@@ -83,7 +91,8 @@ def install_recording(recorder: Recorder) -> None:
 
 
 def _patch_fit(recorder: Recorder, inside: Inside) -> None:
-    original = keras.Model.fit
+    trainer = defining_class(keras.Model, "fit")
+    original = trainer.fit
 
     @functools.wraps(original)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -93,11 +102,12 @@ def _patch_fit(recorder: Recorder, inside: Inside) -> None:
         ):
             return original(*arguments.args, **arguments.kwargs)
 
-    keras.Model.fit = fit
+    trainer.fit = fit
 
 
 def _patch_evaluate(recorder: Recorder, inside: Inside) -> None:
-    original = keras.Model.evaluate
+    trainer = defining_class(keras.Model, "evaluate")
+    original = trainer.evaluate
 
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -106,7 +116,7 @@ def _patch_evaluate(recorder: Recorder, inside: Inside) -> None:
         with _with_callback(original, self, args, kwargs, EvaluationCallback(recorder)) as arguments:
             return original(*arguments.args, **arguments.kwargs)
 
-    keras.Model.evaluate = evaluate
+    trainer.evaluate = evaluate
 
 
 @contextmanager
@@ -132,7 +142,8 @@ def _with_callback(
 
 
 def _patch_train_on_batch(recorder: Recorder, inside: Inside) -> None:
-    original = keras.Model.train_on_batch
+    trainer = defining_class(keras.Model, "train_on_batch")
+    original = trainer.train_on_batch
     last_trained: list[Any] = [lambda: None]
 
     @functools.wraps(original)
@@ -148,7 +159,7 @@ def _patch_train_on_batch(recorder: Recorder, inside: Inside) -> None:
             recorder.batch_ends(self, step=step, logs=_named(self, result))
         return result
 
-    keras.Model.train_on_batch = train_on_batch
+    trainer.train_on_batch = train_on_batch
 
 
 def _govern(recorder: Recorder, model: Any) -> None:

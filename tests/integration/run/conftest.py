@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,9 +89,11 @@ def run_twice(tmp_path: Path) -> Callable[..., tuple[Ended, Ended]]:
             folder.mkdir()
             for name, content in {"train.py": text, **(files or {})}.items():
                 (folder / name).write_text(content)
-            results.append(execute(folder, (*command, "train.py", *arguments), **more))  # type: ignore[arg-type]
+            ended = execute(folder, (*command, "train.py", *arguments), **more)  # type: ignore[arg-type]
+            kept = tmp_path / f"done{len(results)}"
             if folder.exists():  # a script may have deleted it
-                folder.rename(tmp_path / f"done{len(results)}")
+                folder.rename(kept)
+            results.append(replace(ended, folder=kept))
         return results[0], results[1]
 
     return run_both
