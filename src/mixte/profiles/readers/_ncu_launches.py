@@ -30,7 +30,8 @@ _CYCLES = (
 )
 _THREADS = ("Threads", "launch__thread_count")
 _GRID, _BLOCK = ("Grid Size", "launch__grid_size"), ("Block Size", "launch__block_size")
-_WANTED = {*_TIMES, *_THREADS, *_GRID, *_BLOCK, *(name for pair in _CYCLES for name in pair)}
+_GPU_NAME = "device__attribute_display_name"
+_WANTED = {_GPU_NAME, *_TIMES, *_THREADS, *_GRID, *_BLOCK, *(name for pair in _CYCLES for name in pair)}
 _INTEGER = re.compile(r"\d+")
 _SAMPLES = 4096
 
@@ -121,11 +122,17 @@ class NcuLaunches:
         )
 
     def _gpus(self) -> tuple[Gpu, ...]:
-        written = {launch.device or 0: launch.compute_capability for launch in self._launches}
+        written = {
+            launch.device or 0: (
+                launch.metrics.get(_GPU_NAME, ("", ""))[1],
+                _capability(launch.compute_capability),
+            )
+            for launch in self._launches
+        }
         return tuple(
-            Gpu(index=device, compute_capability=_capability(text), vendor="nvidia")
-            for device, text in sorted(written.items())
-            if _capability(text) is not None
+            Gpu(index=device, name=name.strip() or None, compute_capability=capability, vendor="nvidia")
+            for device, (name, capability) in sorted(written.items())
+            if name or capability
         )
 
 

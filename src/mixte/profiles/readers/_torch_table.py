@@ -17,7 +17,7 @@ from mixte.profiles.readers._rows import Launch, Rows
 if TYPE_CHECKING:
     from mixte.profiles.readers._source import Source
 
-_TOTAL = re.compile(r"Self (?:CUDA|XPU|HIP) time total: (?P<time>\S+)")
+_TOTAL = re.compile(r"(?:Self )?(?:CUDA|XPU|HIP) time total: (?P<time>\S+)")
 # Operators (`aten::mm`, `autograd::engine::evaluate_function: MmBackward0`) and what marks ranges on the GPU's track.
 _NO_KERNEL = re.compile(
     r"[a-z_]\w*(?:::\w[\w.]*)+(?:: .*)?$|\w+Backward\d*$|ProfilerStep|Optimizer\.|nccl:|## |Torch-Compiled Region"
@@ -82,8 +82,8 @@ class _Table:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the table has columns of a GPU."""
-        return self._device is not None
+        """Whether the table has columns of a GPU; before 1.8 they were of operators only."""
+        return self._device is not None or "CUDA total" in self._at
 
     def take(self, columns: str) -> None:
         """Take a row."""
@@ -108,7 +108,7 @@ class _Table:
 
     def cut_off(self, total_ns: float | None) -> list[str]:
         """Say so if the rows do not add up to the table's total: ``row_limit`` cut it."""
-        if total_ns is None or self._listed_ns >= total_ns * (1 - _ROUNDING):
+        if self._device is None or total_ns is None or self._listed_ns >= total_ns * (1 - _ROUNDING):
             return []
         share = self._listed_ns / total_ns
         return [f"the rows of the table add up to {share:.0%} of its GPU time: print it with row_limit=-1"]

@@ -145,6 +145,17 @@ def test_the_raw_page_has_a_row_per_launch_and_units_below_the_header(profile_of
     ]
 
 
+def test_the_gpu_is_named_where_its_attributes_were_collected(profile_of):
+    profile = profile_of(
+        '"ID","Process ID","Kernel Name","Stream","Block Size","Grid Size","Device","CC",'
+        '"device__attribute_display_name","gpu__time_duration.sum"\n"","","","","","","","","","us"\n'
+        '"0","1","gemm","7","(128, 1, 1)","(2, 1, 1)","0","8.0","NVIDIA A100-SXM4-40GB","1.50"\n'
+    )
+    assert [(gpu.index, gpu.name, gpu.compute_capability) for gpu in profile.gpus] == [
+        (0, "NVIDIA A100-SXM4-40GB", (8, 0))
+    ]
+
+
 def test_a_summary_per_kernel_multiplies_the_average(profile_of):
     profile = profile_of(
         '"Process ID","Process Name","Host Name","Kernel Name","Block Size","Grid Size","Device","CC","Invocations",'

@@ -128,3 +128,21 @@ def test_sums_per_kernel(profile_of):
         "add(float*) [clone .kd]": (2, 250),
     }
     assert profile.missing == ("1 rows of the table could not be read",)
+
+
+def test_a_table_with_a_row_per_counter_counts_each_dispatch_once(profile_of):
+    header = (
+        '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id",'
+        '"Kernel_Name","Workgroup_Size","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"\n'
+    )
+    row = '1,{dispatch},"Agent 4",1,9,9,256,5,"gemm(float*)",64,"{counter}",{value},1000,1250\n'
+    profile = profile_of(
+        header
+        + row.format(dispatch=1, counter="SQ_INSTS_VALU_MFMA_F16", value=12.0)
+        + row.format(dispatch=1, counter="SQ_WAVES", value=4)
+        + row.format(dispatch=2, counter="SQ_INSTS_VALU_MFMA_F16", value=12.0)
+    )
+    assert [(k.name, k.count, k.duration_ns, k.counters) for k in profile.kernels] == [
+        ("gemm(float*)", 2, 500, {"SQ_INSTS_VALU_MFMA_F16": 12.0})
+    ]
+    assert [gpu.index for gpu in profile.gpus] == [4]

@@ -99,3 +99,21 @@ def test_a_table_of_the_cpu_alone_has_no_kernels(profile_of):
 def test_a_table_of_operators_alone_says_so(profile_of):
     profile = profile_of(table(row("aten::mm", "9.000ms", "10.000ms", 4), total=""))
     assert profile.no_kernels_reason == "the table lists no kernels, only operators"
+
+
+def test_the_tables_before_1_8_list_operators_only(profile_of):
+    columns = (
+        "Self CPU total %",
+        "Self CPU total",
+        "CPU total",
+        "CUDA total %",
+        "CUDA total",
+        "Number of Calls",
+    )
+    profile = profile_of(
+        table(("mm", "1%", "1ms", "1ms", "99%", "9ms", "1"), columns=columns, total="")
+        + "CUDA time total: 9ms\n"
+    )
+    assert profile.format == "torch_table"
+    assert not profile.partial
+    assert profile.no_kernels_reason == "the table lists no kernels, only operators"
