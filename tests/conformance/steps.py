@@ -14,6 +14,9 @@ EAGER_AND_FASTEST = (MODES[0], MODES[-1]) if len(MODES) > 1 else MODES
 
 
 def host(tensor):
+    value = getattr(tensor, "value", tensor)
+    if BACKEND == "torch" and keras.ops.is_tensor(value):  # Keras's own way draws a warning from numpy
+        return value.detach().cpu().numpy().copy()
     return np.array(keras.ops.convert_to_numpy(tensor))
 
 

@@ -270,7 +270,7 @@ def test_D10b_a_compiled_step_scales_and_unscales_by_the_same_state():
 
     values, state, scales = [w.value], [v.value for v in optimizer.variables], []
     for _ in range(3):
-        scales.append(optimizer.scaler.decode(*state[2:4]).scale)
+        scales.append(optimizer.stateless_read_state(state).scale)
         _, values, state, _ = step(values, state)
 
     assert scales == [4.0, 8.0, 16.0]

@@ -62,9 +62,6 @@ def emulation_options(arguments: argparse.Namespace) -> EmulationOptions | None:
             without ``--emulate``.
         PolicyError: A pattern is none.
     """
-    from mixte.policy import ByPath
-    from mixte.tensorcore import dot_unit, inputs_of
-
     float8 = arguments.policy in FLOAT8_BASES
     if arguments.emulate is None:
         if arguments.exact:
@@ -77,6 +74,10 @@ def emulation_options(arguments: argparse.Namespace) -> EmulationOptions | None:
                 f"the policy {arguments.policy} is emulated only: add --emulate ada, hopper or blackwell."
             )
         return None
+    # Not earlier: a run without emulation is to load neither numpy nor us more than it needs.
+    from mixte.policy import ByPath
+    from mixte.tensorcore import dot_unit, inputs_of
+
     inputs_of(arguments.emulate)
     for pattern in arguments.exact:
         ByPath(pattern)
@@ -95,9 +96,9 @@ def emulated_policy(text: str, recommendation: Recommendation) -> Policy:
 
 def check_format(policy: Policy | None, options: EmulationOptions | None) -> None:
     """Raise ``InputError`` if the policy's default computes in a 16-bit format that the architecture lacks."""
-    from mixte.tensorcore import dot_unit
-
     if policy is not None and options is not None and policy.default.compute_dtype in ("float16", "bfloat16"):
+        from mixte.tensorcore import dot_unit
+
         dot_unit(options.arch, policy.default.compute_dtype)
 
 

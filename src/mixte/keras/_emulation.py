@@ -240,7 +240,8 @@ def _layer(description: LayerDescription) -> Any:
 
 
 def _products(description: LayerDescription, emulation: Emulation, *, exact: bool) -> Products:
-    float8 = emulation.float8 and not _FLOAT8_CLASSES.isdisjoint(description.class_names)
+    narrow = _layer(description).compute_dtype in _NARROW
+    float8 = emulation.float8 and narrow and not _FLOAT8_CLASSES.isdisjoint(description.class_names)
     if exact:
         return ExactProducts(arch=emulation.arch, operands="float8" if float8 else "compute")
     return Float8Products() if float8 else Float32Products()

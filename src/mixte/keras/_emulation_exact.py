@@ -231,7 +231,7 @@ def _multiply(
     def multiply(a: Array, b: Array) -> Array:
         (a, scale_a), (b, scale_b) = _scaled(a, left), _scaled(b, right)
         y = tensor_core_matmul(a, b, arch=mode.arch, input=(left.name, right.name))  # type: ignore[arg-type]
-        return np.asarray(y, np.float32) / (scale_a * scale_b)
+        return np.asarray(y, np.float32) * (np.float32(1) / scale_a * (np.float32(1) / scale_b))
 
     return multiply
 
@@ -242,5 +242,5 @@ def _scaled(x: Array, fmt: FloatFormat) -> tuple[Array, np.float32]:
     scale = np.float32(1)
     if np.isfinite(amax) and amax > 0:
         with np.errstate(over="ignore"):
-            scale = np.minimum(np.float32(fmt.max) / amax, np.finfo(np.float32).max)
+            scale = np.minimum(np.float32(fmt.max) / amax, np.float32(2.0**126))
     return round_to(x * scale, fmt), scale

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FORWARD = FLOAT8_E4M3FN
 GRADIENT = FLOAT8_E5M2
 
-_LARGEST_FLOAT32 = 3.4028234663852886e38
+_LARGEST_SCALE = 2.0**126  # whose inverse is still a normal float32: a subnormal one is 0 to many kernels
 
 
 def scaled_round(x: Any, name: str, largest: float) -> Any:
@@ -39,11 +39,15 @@ def scaled_round(x: Any, name: str, largest: float) -> Any:
     ops = keras.ops
     amax = ops.max(ops.abs(x)) if x.ndim else ops.abs(x)
     usable = ops.logical_and(ops.isfinite(amax), amax > 0)
-    scale = ops.where(usable, largest / ops.where(usable, amax, 1.0), 1.0)
-    scale = ops.minimum(scale, _LARGEST_FLOAT32)  # amax may be so small that its scale is infinite
+    # One division: PyTorch computes number / tensor as number x (1 / tensor), which rounds twice.
+    quotient = ops.divide(ops.convert_to_tensor(largest, "float32"), ops.where(usable, amax, 1.0))
+    scale = ops.where(usable, quotient, 1.0)
+    scale = ops.minimum(scale, _LARGEST_SCALE)
+    # Multiplied by the inverse, as float8 kernels do: XLA makes that of a division, and others do not.
+    inverse = ops.divide(ops.ones_like(scale), scale)
     # Clipped, because backends differ in what a conversion makes of more than the largest number.
-    inside = ops.clip(x * scale, -largest, largest)
-    rounded = cast(cast(inside, name), "float32") / scale
+    inside = ops.clip(ops.multiply(x, scale), -largest, largest)
+    rounded = ops.multiply(cast(cast(inside, name), "float32"), inverse)
     return ops.where(ops.isfinite(x), rounded, x)
 
 

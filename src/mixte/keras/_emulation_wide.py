@@ -60,27 +60,33 @@ def call_wide(function: Callable[..., Any], args: Any, kwargs: Any, *, rounds_op
         args, kwargs = keras.tree.map_structure(
             lambda x: read(x) if isinstance(x, variable_types) else x, (args, kwargs)
         )
-    narrow = _common_narrow_dtype(args, kwargs)
-    if narrow is None:
+    common = _common_dtype(args, kwargs)
+    float8 = rounds_operands and isinstance(products(), Float8Products)
+    if common == "float32" and float8:
+        # On a processor, Keras widens the operands of PyTorch's float16 products itself.
+        return _in_float8(function, args, kwargs)
+    if common not in ("float16", "bfloat16"):
         return function(*args, **kwargs)
-    result_dtype = narrow
+    result_dtype = common
     for name in _RESULT_DTYPE:
         if kwargs.get(name) is not None:
             kwargs = dict(kwargs)
             result_dtype = keras.backend.standardize_dtype(kwargs.pop(name))
-    args, kwargs = keras.tree.map_structure(lambda x: _widened(x, narrow), (args, kwargs))
-    if rounds_operands and isinstance(products(), Float8Products):
-        args, kwargs = keras.tree.map_structure(_to_float8, (args, kwargs))
-        result = keras.tree.map_structure(_gradient_to_float8, function(*args, **kwargs))
-    else:
-        result = function(*args, **kwargs)
+    args, kwargs = keras.tree.map_structure(lambda x: _widened(x, common), (args, kwargs))
+    result = _in_float8(function, args, kwargs) if float8 else function(*args, **kwargs)
     return keras.tree.map_structure(lambda y: _narrowed(y, result_dtype), result)
 
 
-def _common_narrow_dtype(args: Any, kwargs: Any) -> str | None:
-    """Return the 16-bit dtype that all floating tensors have; None if there is none, or another one."""
+def _in_float8(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call a product of float32 tensors with its operands, and later its gradients, rounded to float8."""
+    args, kwargs = keras.tree.map_structure(_to_float8, (args, kwargs))
+    return keras.tree.map_structure(_gradient_to_float8, function(*args, **kwargs))
+
+
+def _common_dtype(args: Any, kwargs: Any) -> str | None:
+    """Return the dtype that all floating tensors have; None if there are none, or of several."""
     names = {float_name(value) for value in keras.tree.flatten((args, kwargs))} - {None}
-    return names.pop() if names in ({"float16"}, {"bfloat16"}) else None
+    return names.pop() if len(names) == 1 else None
 
 
 def _widened(x: Any, narrow: str) -> Any:

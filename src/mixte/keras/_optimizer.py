@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, final
 
 from mixte._errors import InputError, LossScaleError, MixteWarning
-from mixte.keras._framework import BaseOptimizer, keras
+from mixte.keras._framework import BaseOptimizer, keras, to_host
 from mixte.keras._observing import both
 from mixte.keras._ownership import claim, release, scaled_by
 from mixte.keras._provenance import LastSkip, initial_note, note, read_note
@@ -87,9 +87,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self.iterations_on_skip: OnSkip = iterations_on_skip
         self.initial_scale = float(scaler.law.initial_state()["scale"])
         self.dynamic_growth_steps = getattr(scaler.law, "growth_interval", None)
-        self._noted = state_variable(initial_note(), "int", "last_skip")
-        for variable in (*scaler.variables, self._noted):
+        for variable in scaler.variables:
             self._track_variable(variable)
+        self._noted = state_variable(initial_note(), "int", "last_skip")  # which tracks it
         self._observed: Observation | None = None
         claim(inner_optimizer, self)
 
@@ -188,6 +188,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def read_state(self) -> ScalerState:
         """Copy scale, counters and the scale's history to the host. Waits for the device."""
         return self.scaler.read()
+
+    def stateless_read_state(self, optimizer_variables: Sequence[Any]) -> ScalerState:
+        """As ``read_state``, from values of ``self.variables``: for loops that hold them, as in JAX."""
+        places = [id(variable) for variable in self._variables]
+        floats, integers = (optimizer_variables[places.index(id(each))] for each in self.scaler.variables)
+        return self.scaler.decode(to_host(floats), to_host(integers))
 
     def read_last_skip(self) -> LastSkip | None:
         """Tell which variable had the first gradient that was not finite, in the last step that was skipped.

@@ -81,8 +81,8 @@ class Recorder:
     """Turns what happens in Keras into lines of a run's record.
 
     What a step leaves on the device stays there, as copies, until some fifty steps or half a second have come
-    together. In ``fit`` they are read where Keras hands over a batch's results: on TensorFlow and JAX in a thread
-    beside the training's; on PyTorch in the training's own, where Keras has waited for the step just now.
+    together. In ``fit`` they are read where Keras hands over a batch's results: on JAX and PyTorch in a thread
+    beside the training's; on TensorFlow in the training's own, where Keras has waited for the step just now.
 
     Args:
         writer: The record, started.

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, final
 
 from mixte._errors import InputError, LossScaleError
-from mixte.keras._array_ops import ARRAY_OPS
+from mixte.keras._advance import advance
 from mixte.keras._framework import BACKEND, keras, to_host
-from mixte.keras._observing import on_host
-from mixte.keras._state import HOST, ScalerState, StateVectors
+from mixte.keras._state import ScalerState, vectors_of
 from mixte.keras._step_memory import StepMemory
 from mixte.keras._survey import survey, unscale
-from mixte.keras._tracing import compiled_once, here, not_converted, stale_trace
+from mixte.keras._tracing import not_converted, stale_trace
 from mixte.keras._variables import read
-from mixte.scaling import NUMPY, DynamicScale, FixedScale, LossScaleLaw, Observation, parse_law
+from mixte.scaling import DynamicScale, FixedScale, LossScaleLaw, parse_law
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mixte.scaling import Observation
 
 
 @final
@@ -45,12 +46,11 @@ class LossScaler:
     def __init__(self, law: LossScaleLaw | str | float = DynamicScale(), *, name: str = "loss_scale") -> None:  # noqa: B008 - immutable
         self.law = as_law(law)
         self.name = name
-        self._vectors = StateVectors(self.law)
+        self._vectors = vectors_of(self.law)
         floats, integers = self._vectors.initial()
         self._floats = state_variable(floats, "float32", f"{name}_state")
         # "int" is int64 on TensorFlow, which has no kernels for int32 variables on a GPU.
         self._integers = state_variable(integers, "int", f"{name}_counters")
-        self._advance = compiled_once(self._next) if BACKEND != "torch" else None
         self._memory = StepMemory()
 
     @property
@@ -153,29 +153,11 @@ class LossScaler:
             counted: What decided whether the step was applied, if that was more than ``observation``.
         """
         counted = observation if counted is None else counted
-        floats, integers = read(self._floats), read(self._integers)
-        if BACKEND == "torch":
-            new = self._next_on_host(floats, integers, observation, counted)
-        elif self._advance is not None and here() is None:
-            new = self._advance(floats, integers, _flat(observation), _flat(counted))
-        else:
-            new = self._next(floats, integers, _flat(observation), _flat(counted))
-        self._floats.assign(new[0])
-        self._integers.assign(new[1])
-
-    def _next(self, floats: Any, integers: Any, observation: Any, counted: Any) -> tuple[Any, Any]:
-        seen, decided = Observation(**observation), Observation(**counted)
-        return self._vectors.next(floats, integers, seen, decided, ops=ARRAY_OPS, arrays=keras.ops)
-
-    def _next_on_host(
-        self, floats: Any, integers: Any, observation: Observation, counted: Observation
-    ) -> tuple[Any, Any]:
-        import torch
-
-        new = self._vectors.next(
-            to_host(floats), to_host(integers), on_host(observation), on_host(counted), ops=NUMPY, arrays=HOST
+        floats, integers = advance(
+            self.law, read(self._floats), read(self._integers), observation=observation, counted=counted
         )
-        return torch.from_numpy(new[0]), torch.from_numpy(new[1])
+        self._floats.assign(floats)
+        self._integers.assign(integers)
 
     def read(self) -> ScalerState:
         """Copy the state to the host. Waits for the device: not for every step."""
@@ -216,10 +198,6 @@ _BAKED_SCALE: Final = (
     "optimizer.stateless_scale_loss(optimizer_variables, loss) with the variables that you pass to "
     "stateless_apply(), or mixte.keras.stateless_minimize(), which does both."
 )
-
-
-def _flat(observation: Observation) -> dict[str, Any]:
-    return {name: getattr(observation, name) for name in Observation.__slots__}
 
 
 def state_variable(value: Any, dtype: str, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -111,6 +112,12 @@ class StateVectors:
             counters={name: int(named[name]) for name in COUNTER_NAMES},
             history=tuple(changes),
         )
+
+
+@lru_cache(maxsize=64)
+def vectors_of(law: LossScaleLaw) -> StateVectors:
+    """Return the layout of a law's state, which depends on nothing else."""
+    return StateVectors(law)
 
 
 class HostArrays:

@@ -136,7 +136,9 @@ def _later(group: Sequence[RunSummary]) -> str:
 
 
 def _optimizers(group: Sequence[RunSummary]) -> list[OptimizerSummary]:
-    return [optimizer for summary in group for optimizer in summary.optimizers.values()]
+    """The optimizers that can skip an update: not those whose loss is not scaled."""
+    all_ = (optimizer for summary in group for optimizer in summary.optimizers.values())
+    return [optimizer for optimizer in all_ if optimizer.law != "none"]
 
 
 def _sum(counts: Sequence[int | None]) -> str:

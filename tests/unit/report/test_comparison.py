@@ -238,3 +238,19 @@ def test_validation_accuracy_is_preferred_to_other_measures() -> None:
     assert "validation sparse_categorical_accuracy is equal" in verdict(pair(*measures))
     assert "validation auc is equal" in verdict(pair(*measures[:3]))
     assert "validation loss is equal" in verdict(pair(*measures[:2]))
+
+
+def test_a_policy_that_scales_no_loss_has_no_skips_to_be_unknown() -> None:
+    runs = tuple(
+        msgspec.structs.replace(
+            run,
+            summary=msgspec.structs.replace(run.summary, optimizers={"adam": OptimizerSummary(law="none")}),
+        )
+        if run.policy == "float32" and run.summary is not None
+        else run
+        for run in COMPARISON.runs
+    )
+    text = render_comparison(msgspec.structs.replace(COMPARISON, runs=runs))
+    rows = [line.split() for line in text.splitlines() if line.startswith("float32 ")]
+    assert "unknown" not in text
+    assert [row[-1] for row in rows] == ["-", "-"]  # skipped in calibration, skipped later

@@ -13,7 +13,13 @@ from mixte.profiles.readers._kineto_events import Collection, Event
 from mixte.profiles.readers._kineto_links import Links, link
 from mixte.profiles.readers._kineto_ranges import add_ranges
 from mixte.profiles.readers._rows import Launch, Rows
-from mixte.profiles.readers._trace_events import incompleteness, open_events, surroundings, whole_number
+from mixte.profiles.readers._trace_events import (
+    NONE_READ,
+    incompleteness,
+    open_events,
+    surroundings,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from mixte.profiles.readers._source import Source
@@ -70,7 +76,9 @@ def read(source: Source) -> Profile:
         rank=surrounding.distributed.rank if surrounding.distributed else None,
         steps=tuple(sorted({number for _, _, number in (*collection.steps, *collection.gpu_steps)})),
         producer="PyTorch profiler",
-        no_kernels_reason=None if len(rows) else _why_no_kernels(collection, surrounding),
+        no_kernels_reason=_why_no_kernels(collection, surrounding, complete=events.complete)
+        if not len(rows)
+        else None,
         missing=(*source.damage, *incompleteness(events), *rows.missing()),
         notes=tuple(notes),
     )
@@ -180,7 +188,9 @@ def _gpus(surrounding: _Surroundings, vendor: Vendor | None) -> tuple[Gpu, ...]:
     )
 
 
-def _why_no_kernels(collection: Collection, surrounding: _Surroundings) -> str:
+def _why_no_kernels(collection: Collection, surrounding: _Surroundings, *, complete: bool) -> str:
+    if not complete:
+        return NONE_READ
     categories = {category.lower() for category in collection.categories}
     if any(category.startswith("mtia") for category in categories):
         names = ", ".join(sorted({device.name for device in surrounding.devices or () if device.name}))

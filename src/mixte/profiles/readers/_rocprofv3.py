@@ -13,7 +13,9 @@ from mixte.profiles._model import Gpu, Profile
 from mixte.profiles.readers._json_array import JsonArray
 from mixte.profiles.readers._rows import Launch, Rows
 from mixte.profiles.readers._source import Source
+from mixte.profiles.readers._trace_events import NONE_READ
 
+_NOT_TRACED = "the file holds no kernel dispatches: record with --kernel-trace"
 _GPU = 2  # rocprofiler_agent_type_t: ROCPROFILER_AGENT_TYPE_GPU
 
 
@@ -88,9 +90,7 @@ def read(source: Source) -> Profile:
         kernels=rows.kernels(),
         gpus=tuple(agents.values()),
         producer="rocprofv3",
-        no_kernels_reason=None
-        if len(rows)
-        else "the file holds no kernel dispatches: record with --kernel-trace",
+        no_kernels_reason=None if len(rows) else NONE_READ if missing else _NOT_TRACED,
         missing=(*dict.fromkeys(source.damage), *missing, *rows.unnamed(), *rows.missing()),
     )
 

@@ -115,34 +115,39 @@ class Database:
             For each group how many rows it has, and the sum.
         """
         groups: dict[Row, tuple[int, int]] = {}
-        select = self._select(table, keys)
         by = ", ".join(str(position + 1) for position in range(len(keys)))
         query = (
-            f"SELECT {select}, count(*), total(end - start) FROM {_quoted(table)} "  # noqa: S608 - quoted
-            f"WHERE rowid > ? AND rowid <= ? AND end >= start GROUP BY {by}"
+            f"SELECT {self._select(table, keys)}, count(*), total(end - start) "  # noqa: S608 - quoted
+            f"FROM {_quoted(table)} WHERE rowid > ? AND rowid <= ? AND end >= start GROUP BY {by}"
         )
-        piece_end = (
+        try:
+            for piece in self._pieces(table):
+                for *key, rows, time_ns in self._execute(query, piece):
+                    before = groups.get(tuple(key), (0, 0))
+                    groups[tuple(key)] = (before[0] + _whole(rows), before[1] + _whole(time_ns))
+        except _DAMAGE as error:
+            read = sum(rows for rows, _ in groups.values())
+            self.damage.append(f"the table {table} is damaged after {read} rows ({_one_line(error)})")
+        return groups
+
+    def _pieces(self, table: str) -> Iterator[tuple[int, int]]:
+        """Divide a table into pieces of some thousand rows: row ids, the first excluded, the last included."""
+        query = (
             f"SELECT max(r) FROM (SELECT rowid AS r FROM {_quoted(table)} "  # noqa: S608 - quoted
             "WHERE rowid > ? ORDER BY r LIMIT ?)"
         )
-        total = self.count(table)
+        total = self.count(table) or 0
         done, last = 0, -(2**63)
-        try:
-            while True:
-                end = self._execute(piece_end, (last, _CHUNK_ROWS))[0][0]
-                if not isinstance(end, int):
-                    break
-                if end <= last:  # pages of another table where this one's should be
-                    raise sqlite3.DatabaseError("its rows are out of order")
-                for *key, rows, time_ns in self._execute(query, (last, end)):
-                    before = groups.get(tuple(key), (0, 0))
-                    groups[tuple(key)] = (before[0] + _whole(rows), before[1] + _whole(time_ns))
-                last = end
-                done += _CHUNK_ROWS
-                self._source.report_fraction(done / total if total else 1.0)
-        except _DAMAGE as error:
-            self.damage.append(f"the table {table} is damaged after {done} rows ({_one_line(error)})")
-        return groups
+        while True:
+            end = self._execute(query, (last, _CHUNK_ROWS))[0][0]
+            if not isinstance(end, int):
+                return
+            if end <= last:  # pages of another table where this one's should be
+                raise sqlite3.DatabaseError("its rows are out of order")
+            yield last, end
+            last = end
+            done += _CHUNK_ROWS
+            self._source.report_fraction(done / total if total else 1.0)
 
     def strings(self, table: str, key: str, value: str) -> dict[int, str]:
         """Give a table of numbered strings."""

@@ -17,6 +17,7 @@ from mixte.profiles.readers._rows import Launch, Rows
 from mixte.profiles.readers._scope import split_scope
 from mixte.profiles.readers._steps import Steps
 from mixte.profiles.readers._trace_events import (
+    NONE_READ,
     Identifier,
     Number,
     incompleteness,
@@ -95,20 +96,7 @@ def read(source: Source) -> Profile:
         for event in batch:
             gathered.take(event)
     rows = Rows()
-    steps: set[int] = set()
-    devices: set[int] = set()
-    for key, thread_events in gathered.events.items():
-        device = _GPU.match(gathered.processes.get(key[0], ""))
-        stream = _STREAM.match(gathered.threads.get(key, ""))
-        if device is None or stream is None:
-            continue
-        devices.add(int(device[1]))
-        marked = _steps(gathered, key[0])
-        steps |= marked.numbers
-        for name, start, duration, arguments in thread_events:
-            if not _COPY.match(name):
-                launch = _launch(name, int(device[1]), int(stream[1]), marked.at(start), arguments)
-                rows.add(launch, count=1, duration_ns=duration * 1000)
+    devices, steps = _add_kernels(rows, gathered)
     capped = max(gathered.count / _EVENT_CAP, gathered.kept / _limits.MAX_LINKED_RANGES) >= 1
     return Profile(
         format="tf_trace_json",
@@ -117,7 +105,7 @@ def read(source: Source) -> Profile:
         gpus=tuple(Gpu(index=index) for index in sorted(devices)),
         steps=tuple(sorted(steps)),
         producer="XLA profiler",
-        no_kernels_reason=None if len(rows) else _why_no_kernels(gathered),
+        no_kernels_reason=None if len(rows) else _why_no_kernels(gathered) if events.complete else NONE_READ,
         missing=(
             *source.damage,
             *incompleteness(events),
@@ -129,6 +117,25 @@ def read(source: Source) -> Profile:
             *rows.missing(),
         ),
     )
+
+
+def _add_kernels(rows: Rows, gathered: _Gathered) -> tuple[set[int], set[int]]:
+    """Add the kernels; give the GPUs they ran on and the steps marked there."""
+    devices: set[int] = set()
+    steps: set[int] = set()
+    for key, events in gathered.events.items():
+        device = _GPU.match(gathered.processes.get(key[0], ""))
+        stream = _STREAM.match(gathered.threads.get(key, ""))
+        if device is None or stream is None:
+            continue
+        marked = _steps(gathered, key[0])
+        devices.add(int(device[1]))
+        steps |= marked.numbers
+        for name, start, duration, arguments in events:
+            if not _COPY.match(name):
+                launch = _launch(name, int(device[1]), int(stream[1]), marked.at(start), arguments)
+                rows.add(launch, count=1, duration_ns=duration * 1000)
+    return devices, steps
 
 
 def _launch(name: str, device: int, stream: int, step: int | None, arguments: _Arguments | None) -> Launch:

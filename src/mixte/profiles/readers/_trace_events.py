@@ -69,6 +69,10 @@ def whole_number(value: Identifier) -> int | None:
     return int(found[0]) if found and len(found[0]) < 20 else None
 
 
+NONE_READ = "the part of the file that could be read holds none"
+"""Why there are no kernels in a file that is cut off: what is missing may hold them."""
+
+
 def incompleteness(events: JsonArray[Any]) -> list[str]:
     """Give a sentence for each way in which the list of events was not read in full."""
     sentences: list[str] = []

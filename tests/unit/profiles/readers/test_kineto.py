@@ -359,6 +359,15 @@ def test_a_trace_cut_off_gives_the_kernels_before_the_cut_and_says_so(shared, tm
         assert profile.missing == ("the file ends in the middle of its list of events",)
 
 
+def test_a_trace_cut_off_before_its_first_kernel_does_not_claim_to_know_why(profile_of):
+    text = json.dumps(
+        {"schemaVersion": 1, "traceEvents": [event("cpu_op", "aten::mm", 0, 9), event("cpu_op", "b", 1, 1)]}
+    )
+    profile = profile_of(text[:-30])
+    assert profile.no_kernels_reason == "the part of the file that could be read holds none"
+    assert profile.partial
+
+
 def test_kernels_beyond_the_limit_are_summed_without_their_operators(trace, monkeypatch):
     monkeypatch.setattr(_limits, "MAX_LINKED_RANGES", 3)
     profile = trace(
