@@ -54,7 +54,9 @@ def test_hardly_a_step_of_the_training_thread_reads_from_the_device(run: Run, ba
     assert len(ended.record.steps) == STEPS
     assert seen["reads"] >= 2 * STEPS  # every step's state was read: two small vectors each
     steps_that_read = {at for at in seen["training"] if isinstance(at, int)}
-    if backend == "tensorflow":  # there it is read where Keras itself has just waited, every 50 steps or half second
+    if (
+        backend == "tensorflow"
+    ):  # there it is read where Keras itself has just waited, every 50 steps or half second
         assert len(steps_that_read) <= STEPS / 50 + 2 * ended.record.states[-1].time_s
     else:
         assert steps_that_read == set()
