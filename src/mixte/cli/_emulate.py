@@ -107,7 +107,7 @@ def announcement(options: EmulationOptions) -> list[str]:
     from mixte.devices import inspect_machine
 
     exact = f", {', '.join(options.exact)} bit for bit" if options.exact else ""
-    lines = [f"emulating the Tensor Cores of {options.arch}{exact}; times are this machine's, not a GPU's."]
+    lines = [f"emulating the Tensor Cores of {options.arch}{exact}; times are this machine's."]
     names = dict.fromkeys(gpu.device.name for gpu in inspect_machine().visible_gpus)
     if names:
         lines.append(
