@@ -101,7 +101,7 @@ def _not_fused(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
         if isinstance(products(), ExactProducts):
-            raise NotImplementedError
+            raise NotImplementedError  # Keras's LSTM and GRU catch it, and loop over their own steps
         return original(*args, **kwargs)
 
     return function
