@@ -4,6 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
+# The tests run in this many processes side by side.
+JOBS   ?= 2
+PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
+
 .PHONY: demo test check unit conformance integration bench clean
 .DEFAULT_GOAL := test
 
@@ -34,16 +38,16 @@ check: $(VENV)/.test
 	$(BIN)/pyright
 
 unit: $(VENV)/.test
-	$(BIN)/pytest tests/unit
+	$(PYTEST) tests/unit
 
 integration: $(VENV)/.test
-	$(BIN)/pytest tests/integration
+	$(PYTEST) tests/integration
 
 # The same tests, once on every backend.
 conformance: $(VENV)/.test
-	KERAS_BACKEND=tensorflow $(BIN)/pytest tests/conformance
-	KERAS_BACKEND=jax $(BIN)/pytest tests/conformance
-	KERAS_BACKEND=torch $(BIN)/pytest tests/conformance
+	KERAS_BACKEND=tensorflow $(PYTEST) tests/conformance
+	KERAS_BACKEND=jax $(PYTEST) tests/conformance
+	KERAS_BACKEND=torch $(PYTEST) tests/conformance
 
 bench: $(VENV)/.test
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -389,7 +389,11 @@ def test_a_file_that_is_read_at_once_says_nothing() -> None:
 
 
 def test_progress_ends_with_the_error_that_ends_the_reading() -> None:
-    stream = SignallingStream()
-    with pytest.raises(ValueError, match="broken"), Progress(Path("trace.json"), stream=stream, quiet_s=60.0):
+    before = set(threading.enumerate())
+    with (
+        pytest.raises(ValueError, match="broken"),
+        Progress(Path("trace.json"), stream=SignallingStream(), quiet_s=60.0),
+    ):
+        assert set(threading.enumerate()) > before
         raise ValueError("broken")
-    assert threading.active_count() == 1
+    assert set(threading.enumerate()) <= before
