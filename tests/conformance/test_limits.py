@@ -72,7 +72,7 @@ def test_L1_the_parameters_of_keras_make_a_dynamic_scale():
         {"law": True},
         {"iterations_on_skip": "stop"},
     ],
-    ids=str,
+    ids=["law and initial_scale", "unknown law", "no law", "law of a boolean", "unknown iterations_on_skip"],
 )
 def test_L1_wrong_arguments_are_refused(arguments):
     with pytest.raises(InputError):
