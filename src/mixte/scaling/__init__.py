@@ -33,4 +33,17 @@ from mixte.scaling._specification import (
     law_to_config as law_to_config,
     parse_law as parse_law,
 )
+from mixte.scaling._stopping import (
+    DEFAULT_STOP_AFTER as DEFAULT_STOP_AFTER,
+    PATIENCE as PATIENCE,
+    Descent as Descent,
+    StopReason as StopReason,
+    StopRule as StopRule,
+    Streak as Streak,
+    TrainingStoppedError as TrainingStoppedError,
+    descent as descent,
+    judge as judge,
+    lengthened as lengthened,
+    skipped_once_more as skipped_once_more,
+)
 from mixte.scaling._underflow import UnderflowScale as UnderflowScale
