@@ -40,10 +40,13 @@ class Observation:
     """What one step showed of its gradients, after they were unscaled and reduced over all replicas.
 
     Attributes:
-        finite: bool. Every gradient value, and the loss where it is known, is finite.
+        finite: bool. Every gradient value is finite: the update is applied. A loss that is not finite may have
+            true, finite gradients, as a float16 sum that overflowed has.
         has_nan: bool. At least one gradient value is NaN.
-        loss_finite: bool. The loss is finite; True where the loss is not known.
-        largest_gradient: float32. max |g| over the unscaled gradients; meaningful only when ``finite``.
+        loss_finite: bool. The loss is finite; True where the loss is not known. It tells the cause of a step that
+            is not ``finite``, and decides nothing.
+        largest_gradient: float32. max |g| over the unscaled gradients; meaningful only when ``finite``, and for
+            a law that needs it.
         underflow_fraction: float32 in [0, 1]. Share of the non-zero gradient values whose scaled magnitude
             is below the smallest normal number of float16 (2**-14). Computed only for a law that needs it,
             else 0.
@@ -68,7 +71,7 @@ class LossScaleLaw(ABC):
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every concrete law is a dataclass
 
     needs: ClassVar[frozenset[str]] = frozenset()
-    """Names of the costly ``Observation`` fields that the law reads: ``underflow_fraction`` or nothing."""
+    """Names of the costly ``Observation`` fields that the law reads: ``largest_gradient``, ``underflow_fraction``."""
 
     @abstractmethod
     def initial_state(self) -> ScaleState:

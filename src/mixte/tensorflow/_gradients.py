@@ -38,6 +38,9 @@ def unscaled(gradient: Any, scale: Any) -> Any:
 def observe(gradients: Sequence[Any], *, loss_finite: Any, scale: Any, needs: frozenset[str]) -> Observation:
     """Look at unscaled gradients, once each.
 
+    The step is good if they are finite. A loss that is not (a float16 sum that overflowed, say) may well have
+    true, finite gradients; where they are not, it tells the cause.
+
     Args:
         gradients: Tensors and IndexedSlices, of which the values only are read; None is passed over.
         loss_finite: Scalar bool tensor.
@@ -58,9 +61,8 @@ def observe(gradients: Sequence[Any], *, loss_finite: Any, scale: Any, needs: fr
     # of no values is -inf: the other maximum turns that into 0.
     largest = tf.reduce_max([tf.cast(tf.maximum(tf.reduce_max(m), 0), tf.float32) for m in magnitudes])
     has_nan = tf.reduce_any([tf.reduce_any(tf.math.is_nan(m)) for m in magnitudes])
-    gradients_finite = tf.logical_and(tf.math.is_finite(largest), tf.logical_not(has_nan))
     return Observation(
-        finite=tf.logical_and(gradients_finite, loss_finite),
+        finite=tf.logical_and(tf.math.is_finite(largest), tf.logical_not(has_nan)),
         has_nan=has_nan,
         loss_finite=loss_finite,
         largest_gradient=largest,

@@ -40,7 +40,7 @@ class _Computed:
 
 @final
 class LossScaleOptimizer(_BaseOptimizer):
-    """An optimizer that scales the loss, unscales the gradients, and skips steps that are not finite.
+    """An optimizer that scales the loss, unscales the gradients, and skips steps whose gradients are not finite.
 
     The successor of ``tf.contrib.mixed_precision.LossScaleOptimizer``, with the same three calls, on any law of
     ``mixte.scaling``:
@@ -49,7 +49,8 @@ class LossScaleOptimizer(_BaseOptimizer):
       unscaled, in float32: clip them, by norm or by value, as without scaling. None gradients are allowed;
       IndexedSlices stay sparse, and only their values are looked at.
     - ``apply_gradients`` applies them if all are finite - as given, and as they were computed, so that clipping
-      to a range cannot hide an overflow. Otherwise nothing is changed but the scale and the counters: not the
+      to a range cannot hide an overflow - whatever the loss: a float16 sum that overflowed may have true
+      gradients. Otherwise nothing is changed but the scale and the counters: not the
       variables, not the slots, and not ``global_step``, so a learning-rate schedule waits for skipped steps.
     - ``minimize`` does both.
 

@@ -36,7 +36,7 @@ class UnscaledGradients:
 
 
 class LossScaler(tf.Module):
-    """Scale losses, unscale gradients, skip the steps that are not finite, and move the scale by a law.
+    """Scale losses, unscale gradients, skip the steps whose gradients are not finite, and move the scale by a law.
 
     Works eagerly, in a ``tf.function`` and in a graph. All arithmetic with the scale is done in float32. Its
     variables are saved by ``tf.train.Checkpoint``.
@@ -93,7 +93,8 @@ class LossScaler(tf.Module):
 
         Args:
             gradients: A nest of tensors, IndexedSlices and None, as ``tf.GradientTape.gradient`` returns it.
-            loss: The loss before scaling, if a non-finite loss is to be told from non-finite gradients.
+            loss: The loss before scaling: if it is not finite, that counts as the cause of gradients that are not.
+                Finite gradients are applied whatever the loss.
 
         Raises:
             LossScaleError: If all gradients are None, or if no loss was ever scaled.

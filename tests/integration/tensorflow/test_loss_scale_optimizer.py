@@ -203,15 +203,32 @@ def test_gradients_made_non_finite_after_they_were_computed_are_skipped() -> Non
         assert nonzero(session.run(optimizer.counters))["skipped_nan"] == 1
 
 
-def test_non_finite_loss_is_its_own_cause() -> None:
+def test_non_finite_loss_is_the_cause_of_non_finite_gradients() -> None:
     with tf.Graph().as_default(), v1.Session() as session:
-        weight, shift = v1.get_variable("w", initializer=1.0), v1.placeholder(tf.float32, [])
+        weight, factor = v1.get_variable("w", initializer=1.0), v1.placeholder(tf.float32, [])
         optimizer = LossScaleOptimizer(v1.train.GradientDescentOptimizer(1.0), FixedScale(2))
-        train = optimizer.minimize(weight + shift)  # the gradient is 1 whatever the loss
+        train = optimizer.minimize(factor * weight)
         session.run(v1.global_variables_initializer())
-        session.run(train, {shift: np.nan})
+        session.run(train, {factor: np.nan})
         assert session.run(weight) == 1.0
         assert nonzero(session.run(optimizer.counters))["skipped_loss"] == 1
+
+
+@pytest.mark.parametrize("clip", [False, True], ids=["as computed", "clipped"])
+def test_finite_gradients_of_a_loss_that_is_not_finite_are_applied(clip: bool) -> None:
+    with tf.Graph().as_default(), v1.Session() as session:
+        weight, shift = v1.get_variable("w", initializer=1.0), v1.placeholder(tf.float32, [])
+        optimizer = LossScaleOptimizer(
+            v1.train.GradientDescentOptimizer(1.0), DynamicScale(2, growth_interval=1)
+        )
+        pairs = optimizer.compute_gradients(weight + shift)  # the gradient is 1 whatever the loss
+        if clip:
+            pairs = [(tf.clip_by_value(gradient, -9, 9), variable) for gradient, variable in pairs]
+        train = optimizer.apply_gradients(pairs)
+        session.run(v1.global_variables_initializer())
+        session.run(train, {shift: np.nan})
+        assert session.run([weight, optimizer.loss_scale]) == [0.0, 4.0]
+        assert nonzero(session.run(optimizer.counters)) == {"steps": 1, "applied": 1}
 
 
 def test_float16_loss_is_scaled_in_float32() -> None:

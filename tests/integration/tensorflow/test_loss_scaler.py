@@ -71,11 +71,28 @@ def test_causes_are_told_apart(mode: Callable) -> None:
     run(tf.constant(np.inf), tf.constant(1.0))
     run(tf.constant(np.nan), tf.constant(1.0))
     run(tf.constant(np.nan), tf.constant(np.nan))
-    run(tf.constant(1.0), tf.constant(np.inf))
+    run(tf.constant(np.inf), tf.constant(np.inf))
     found = counters(scaler)
     assert (found["skipped_inf"], found["skipped_nan"], found["skipped_loss"]) == (1, 1, 2)
     assert found["calibration_skips"] == found["consecutive_skipped"] == 4
     assert float(weight) == 1.0
+
+
+@mode
+def test_finite_gradients_of_a_loss_that_is_not_finite_are_applied(mode: Callable) -> None:
+    weight, scaler = tf.Variable(70000.0), LossScaler(DynamicScale(1024, growth_interval=1))
+
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = tf.cast(weight, tf.float16)  # inf: float16 ends at 65504; the gradient of the cast is 1
+            scaled_loss = scaler.scale(loss)
+        gradients = tape.gradient(scaled_loss, [weight])
+        return scaler.step(gradients, lambda gradients: weight.assign_sub(gradients[0]), loss=loss)
+
+    assert bool(mode(step)())
+    assert float(weight) == 69999.0
+    assert float(scaler.loss_scale) == 2048.0
+    assert counters(scaler) == {"steps": 1, "applied": 1}
 
 
 def test_float16_loss_is_scaled_in_float32() -> None:
