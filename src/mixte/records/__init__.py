@@ -33,6 +33,7 @@ from mixte.records._schema import (
     RunStatus as RunStatus,
 )
 from mixte.records._step_clock import StepClock as StepClock, StepEnd as StepEnd
+from mixte.records._stopped import StopCause as StopCause, Stopped as Stopped
 from mixte.records._summarise import (
     steady_step_times_ns as steady_step_times_ns,
     summarise as summarise,

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from mixte._version import __version__
+from mixte.records._stopped import Stopped
 from mixte.records._summary import RunSummary
 
 SCHEMA_VERSION = 1
@@ -143,6 +144,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         status: ``"running"`` until the run ends.
         exit_code: Exit code of the script.
         exception: The exception that ended the script, as ``Type: message``.
+        stopped: Why mixte stopped the run; None if it did not.
         summary: The summary, computed from the record at the end of the run.
     """
 
@@ -166,4 +168,5 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     status: RunStatus = "running"
     exit_code: int | None = None
     exception: str | None = None
+    stopped: Stopped | None = None
     summary: RunSummary | None = None

@@ -14,7 +14,17 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mixte.records import Evaluation, Policy, RecordWriter, Run, RunSummary, State, Step, read_record
+from mixte.records import (
+    Evaluation,
+    Policy,
+    RecordWriter,
+    Run,
+    RunSummary,
+    State,
+    Step,
+    Stopped,
+    read_record,
+)
 from mixte.records._json import decode_json, encode_json
 
 RUN = Run(command=("mixte", "run", "train.py"), script="train.py", policy=Policy(name="float32"))
@@ -46,7 +56,7 @@ def structs(type_: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
-@pytest.mark.parametrize("type_", [Run, RunSummary, Step, Evaluation, State])
+@pytest.mark.parametrize("type_", [Run, RunSummary, Step, Evaluation, State, Stopped])
 def test_every_field_of_a_structure_survives_encoding(type_: type[Any], data: st.DataObject) -> None:
     value = data.draw(structs(type_))
     # repr tells -0.0 from 0.0 and, unlike ==, finds NaN equal to NaN

@@ -9,7 +9,7 @@ import pytest
 
 import mixte.scaling
 
-MODULES = ["_dynamic", "_fixed", "_simulation", "_specification"]
+MODULES = ["_dynamic", "_fixed", "_simulation", "_specification", "_stopping"]
 
 
 @pytest.mark.parametrize("name", MODULES)
