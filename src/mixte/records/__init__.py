@@ -2,6 +2,7 @@
 
 from mixte.records._directory import (
     OUTPUT_FILE as OUTPUT_FILE,
+    PROFILE_DIRECTORY as PROFILE_DIRECTORY,
     RUN_FILE as RUN_FILE,
     RUNS_DIRECTORY as RUNS_DIRECTORY,
     STEPS_FILE as STEPS_FILE,
@@ -19,6 +20,14 @@ from mixte.records._lines import (
     OptimizerStep as OptimizerStep,
     State as State,
     Step as Step,
+)
+from mixte.records._profile import (
+    CapturedProfile as CapturedProfile,
+    CpuTime as CpuTime,
+    KernelShares as KernelShares,
+    LayerTime as LayerTime,
+    OperationTime as OperationTime,
+    StepRange as StepRange,
 )
 from mixte.records._reader import Record as Record, read_record as read_record
 from mixte.records._schema import (

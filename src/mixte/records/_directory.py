@@ -13,6 +13,8 @@ RUNS_DIRECTORY = Path("mixte-runs")
 
 RUN_FILE = "run.json"
 STEPS_FILE = "steps.jsonl"
+PROFILE_DIRECTORY = "profile"
+"""What the backend's profiler wrote, where some steps were profiled."""
 OUTPUT_FILE = "output.log"
 """Where ``mixte compare`` keeps what a run printed."""
 

@@ -35,6 +35,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
         step_time_ns: Duration of the step in nanoseconds, the wait for its data included. Where several steps
             are logged as one line, because the framework runs them as one, their mean.
         first: Whether it is the first step of a training (a ``fit``, say): it includes tracing and compilation.
+        profiled: Whether a profiler ran meanwhile, which takes time.
         loss: The loss as the script's framework reported it at this step, without the loss scale. In Keras's
             ``fit`` that is the mean since the start of the epoch.
         metrics: Every other reported value, by name; the same remark applies.
@@ -46,6 +47,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     epoch: int | None = None
     step_time_ns: int | None = None
     first: bool = False
+    profiled: bool = False
     loss: float | None = None
     metrics: dict[str, float] = {}
     optimizers: dict[str, OptimizerStep] = {}

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from mixte._version import __version__
+from mixte.records._profile import CapturedProfile
 from mixte.records._stopped import Stopped
 from mixte.records._summary import RunSummary
 
@@ -145,6 +146,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         exit_code: Exit code of the script.
         exception: The exception that ended the script, as ``Type: message``.
         stopped: Why mixte stopped the run; None if it did not.
+        profile: The profile that was asked for, with its verdict; set at the end of the run.
         summary: The summary, computed from the record at the end of the run.
     """
 
@@ -169,4 +171,5 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     exception: str | None = None
     stopped: Stopped | None = None
+    profile: CapturedProfile | None = None
     summary: RunSummary | None = None

@@ -22,8 +22,8 @@ def summarise(record: Record) -> RunSummary:
     """Summarise a run. Pure: the same record gives the same summary, here or on another machine.
 
     Steps are numbered by the writer, so their number is the largest one logged. The first step of each training
-    is kept apart, because it contains tracing and compilation; median and 95th percentile (linear interpolation
-    between the two nearest values) are over all others.
+    is kept apart, because it contains tracing and compilation, and profiled steps are left out; median and 95th
+    percentile (linear interpolation between the two nearest values) are over all others.
 
     For the training data, the last value is that of the last complete epoch, or of the last logged step where
     no epoch was logged; the first is that of the first epoch if there are at least two, else of the first
@@ -62,6 +62,7 @@ def summarise(record: Record) -> RunSummary:
         optimizers=optimizers,
         host_memory_peak_bytes=_largest(state.host_memory_peak_bytes for state in record.states),
         device_memory_peak_bytes=_largest(state.device_memory_peak_bytes for state in record.states),
+        profile=run.profile,
         exit_code=run.exit_code,
         exception=run.exception,
         warnings=(*run.warnings, *_findings(record, scores, optimizers)),
@@ -69,7 +70,7 @@ def summarise(record: Record) -> RunSummary:
 
 
 def steady_step_times_ns(record: Record) -> list[int]:
-    """The durations of the steps that are not the first of a training, in their order, in nanoseconds.
+    """The durations of the steps that are neither profiled nor the first of a training, in their order, in nanoseconds.
 
     Args:
         record: The record. If it marks no step as a first one, the first timed one counts as such.
@@ -79,7 +80,9 @@ def steady_step_times_ns(record: Record) -> list[int]:
 
 def _step_times_ns(steps: Sequence[Step]) -> tuple[int | None, list[int]]:
     """The duration of the first step of all, and those of the steady ones."""
-    timed = [(step.first, step.step_time_ns) for step in steps if step.step_time_ns is not None]
+    timed = [
+        (step.first, step.step_time_ns) for step in steps if step.step_time_ns is not None and not step.profiled
+    ]
     firsts = [time_ns for first, time_ns in timed if first]
     if not any(step.first for step in steps) and timed:
         return timed[0][1], [time_ns for _, time_ns in timed[1:]]

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from mixte.records._profile import CapturedProfile  # noqa: TC001 - msgspec evaluates annotations
+
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A value at the beginning and at the end of a run.
@@ -75,13 +77,14 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         steps: Number of training steps.
         duration_s: Seconds from the start to the end, or to the last line of a run that never ended.
         first_step_ns: Duration of the first timed step, with tracing and compilation.
-        steady_steps: Number of steady steps: timed ones that are not the first of a training.
+        steady_steps: Number of steady steps: timed ones that are not the first of a training, and not profiled.
         step_time_median_ns: Median duration of the steady steps.
         step_time_p95_ns: 95th percentile of the duration of the steady steps.
         scores: Loss and metrics by set of data: ``"train"``, ``"validation"``, ``"test"``.
         optimizers: Loss scale and skips by optimizer.
         host_memory_peak_bytes: Largest resident size of the process.
         device_memory_peak_bytes: Largest use of device memory.
+        profile: The profile of some steps, with its verdict; None if none was asked for.
         exit_code: Exit code of the script.
         exception: The exception that ended the script.
         warnings: What the user should know.
@@ -107,6 +110,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     optimizers: dict[str, OptimizerSummary] = {}
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None
+    profile: CapturedProfile | None = None
     exit_code: int | None = None
     exception: str | None = None
     warnings: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixte.report import _quantities as quantities
+from mixte.report._profile import profile_rows
 from mixte.report._text import clip, hanging, pad, printable, wrap
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def _all_rows(summary: RunSummary) -> Iterator[tuple[str, str]]:
     yield from _scores(summary)
     yield from _optimizers(summary)
     yield "peak memory", _memory(summary)
+    if summary.profile is not None:
+        yield from profile_rows(summary.profile)
 
 
 def _policy(summary: RunSummary) -> str:

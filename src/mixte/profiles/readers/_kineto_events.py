@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _MODULE_PREFIX = "nn.Module: "
+# `mixte run --profile` marks the calls of Keras's layers so: PyTorch knows nothing of them.
+_LAYER_PREFIX = "keras.Layer: "
 _STEP = re.compile(r"ProfilerStep\s?#(\d{1,18})")
 
 
@@ -193,6 +195,12 @@ class Collection:
     def _take_annotations(self, events: list[Event]) -> None:
         steps, others = _split_steps(events)
         self.steps += steps
+        layers = [event for event in others if event.name.startswith(_LAYER_PREFIX)]
+        if layers:
+            others = [event for event in others if not event.name.startswith(_LAYER_PREFIX)]
+        for event in layers:
+            event.name = event.name.removeprefix(_LAYER_PREFIX)
+        self._take_ranges(self.modules, layers)
         self._take_ranges(self.annotations, others)
 
     def _take_gpu_annotations(self, events: list[Event]) -> None:

@@ -68,6 +68,17 @@ def link(collection: Collection) -> Links:
     )
 
 
+def layers_of_operators(collection: Collection) -> dict[int, str]:
+    """Name each operator's module path where it is known; that of a backward operator is its forward one's."""
+    ranges = collection.modules or collection.annotations
+    operators = collection.operators.ranges
+    paths = _paths(collection, ranges)
+    every = range(len(operators))
+    around = _innermost_by_thread(collection, ranges, operators.threads, operators.start_us, every)
+    backward = _forward_modules(collection) if collection.modules else {}
+    return {index: paths[module] for index, module in (backward | around).items()}
+
+
 def _operators(collection: Collection, used: Sequence[int]) -> dict[int, int]:
     """Find each launch's operator."""
     launches, ranges = collection.launches, collection.operators.ranges
@@ -139,7 +150,7 @@ def _innermost_by_thread(
     for index in used:
         moments_of.setdefault(same[threads[index]], []).append(index)
     found: dict[int, int] = {}
-    for thread, indices in _indices_by_thread(collection, ranges).items():
+    for thread, indices in indices_by_thread(collection, ranges).items():
         moments = moments_of.get(thread)
         if not moments:
             continue
@@ -152,7 +163,8 @@ def _innermost_by_thread(
     return found
 
 
-def _indices_by_thread(collection: Collection, ranges: Ranges) -> dict[int, list[int]]:
+def indices_by_thread(collection: Collection, ranges: Ranges) -> dict[int, list[int]]:
+    """Sort the indices of ranges by thread."""
     same = _same_threads(collection)
     indices_of: dict[int, list[int]] = {}
     for index, thread in enumerate(ranges.threads):
@@ -210,7 +222,7 @@ def _forward_modules(collection: Collection) -> dict[int, int]:
     forward = sorted(set(creator.values()))
     module_of = _innermost_by_thread(collection, collection.modules, operators.ranges.threads, starts, forward)
     result: dict[int, int] = {}
-    for indices in _indices_by_thread(collection, operators.ranges).values():
+    for indices in indices_by_thread(collection, operators.ranges).values():
         if any(backward[index] for index in indices):
             for index, root in _backward_roots(collection, indices, backward):
                 module = module_of.get(creator.get(sequences[root], NO_IDENTIFIER))
@@ -238,7 +250,7 @@ def _backward_roots(
 def _paths(collection: Collection, ranges: Ranges) -> list[str]:
     """Name each range with those it lies in: ``"ViTModel_0/ViTEncoder_0/ViTLayer_3"``."""
     paths = list(ranges.names)
-    for indices in _indices_by_thread(collection, ranges).values():
+    for indices in indices_by_thread(collection, ranges).values():
         starts = [ranges.start_us[index] for index in indices]
         ends = [ranges.end_us[index] for index in indices]
         parent_of = parents(starts, ends)

@@ -71,3 +71,17 @@ def parents(starts: Sequence[float], ends: Sequence[float]) -> list[int | None]:
         found[index] = next((other for other in nearest if ends[other] >= ends[index]), None)
         open_ranges.append(index)
     return found
+
+
+def own_durations(starts: Sequence[float], ends: Sequence[float]) -> list[float]:
+    """Give for each range its duration without that of the ranges directly inside it.
+
+    Args:
+        starts: When each range begins.
+        ends: When each ends, aligned with `starts`.
+    """
+    own = [end - start for start, end in zip(starts, ends, strict=True)]
+    for index, parent in enumerate(parents(starts, ends)):
+        if parent is not None:
+            own[parent] -= ends[index] - starts[index]
+    return own
