@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from mixte._errors import InputError, MixteError
 from mixte.cli._traceback import explain, show_exception
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mixte.records import Stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +29,14 @@ class Outcome:
         exit_code: What the process is to exit with: what Python itself would, or the shell says of it.
         exception: The exception that ended it, as ``Type: message``; None if there was none.
         missing_module: The module that it could not import, if that ended it.
+        finding: Why its training was stopped, if that ended it.
     """
 
     status: Literal["finished", "failed", "interrupted"]
     exit_code: int
     exception: str | None = None
     missing_module: str | None = None
+    finding: Stopped | None = None
 
 
 def check_script(script: str) -> Path:
@@ -80,6 +84,8 @@ def run_script(script: str, arguments: Sequence[str]) -> Outcome:
         case KeyboardInterrupt() as error:
             show_exception(error)
             return Outcome(status="interrupted", exit_code=130, exception="KeyboardInterrupt")
+        case MixteError() as error if (finding := _finding(error)) is not None:
+            return Outcome(status="failed", exit_code=1, finding=finding)
         case MixteError() as error:
             text = explain(error, path)
             print(f"mixte run: error: {text}", file=sys.stderr)
@@ -88,6 +94,13 @@ def run_script(script: str, arguments: Sequence[str]) -> Outcome:
             show_exception(error)
             missing = error.name if isinstance(error, ModuleNotFoundError) else None
             return Outcome(status="failed", exit_code=1, exception=_described(error), missing_module=missing)
+
+
+def _finding(error: MixteError) -> Stopped | None:
+    """Return the finding of an error that stopped the training; None for any other error."""
+    from mixte.scaling import TrainingStoppedError
+
+    return cast("Stopped | None", error.finding) if isinstance(error, TrainingStoppedError) else None
 
 
 def _execute(path: str, main: ModuleType) -> BaseException | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
@@ -11,7 +12,7 @@ from mixte.keras._describe import describe_layers
 from mixte.keras._framework import keras, to_host
 from mixte.keras._guard_batch import BatchMemory
 from mixte.keras._guard_cause import find_cause, first_bad_weight
-from mixte.keras._guard_text import number, what_to_do, what_was_found
+from mixte.keras._guard_text import scale_text, what_to_do, what_was_found
 from mixte.keras._optimizer import LossScaleOptimizer
 from mixte.keras._scaler import LossScaler
 from mixte.records import Stopped
@@ -84,6 +85,7 @@ class Guard:
         self.rule = rule
         self.batches = BatchMemory()
         self.finding: Stopped | None = None
+        self.interrupted = False
         self._tell = tell
         self._alarm: _Alarm | None = None
         self._streaks: WeakKeyDictionary[Any, Streak] = WeakKeyDictionary()
@@ -159,7 +161,7 @@ class Guard:
         elif self._losses_in_a_row >= self.rule.after and not self._muted and self._alarm is None:
             self._alarm = _Alarm(reason="loss", step=step, count=self._losses_in_a_row, certain=False)
 
-    def saw_plain_update(self, optimizer: Any, *, step: int | None) -> None:
+    def saw_plain_update(self, optimizer: Any) -> None:
         """Note an update in a loop of the script's own, of which neither loss nor gradients are checked.
 
         Now and then the weights are looked at, on the device; the answer is read the next time, when it is there.
@@ -171,7 +173,7 @@ class Guard:
         finite = self._plain[optimizer]
         if finite is not None and not bool(to_host(finite)) and self._alarm is None:
             self._alarm = _Alarm(
-                reason="weights", step=step, source=optimizer, name=optimizer.name, certain=False
+                reason="weights", step=self._updates, source=optimizer, name=optimizer.name, certain=False
             )
         self._plain[optimizer] = _all_finite(optimizer._trainable_variables)  # noqa: SLF001 - not public
 
@@ -194,17 +196,30 @@ class Guard:
         if self.alarmed and (finding := self._find(model)) is not None:
             raise TrainingStoppedError(finding.text, finding)
 
-    def conclude(self) -> Stopped | None:
-        """Return what ought to have stopped a training that has ended meanwhile, or that nothing could stop."""
+    def interrupt(self) -> None:
+        """Interrupt the main thread, as Ctrl-C would, if the training is to be stopped: from another thread.
+
+        For a loop that the script has compiled, in which nothing of ours is called.
+        """
+        if self.alarmed:
+            self.interrupted = True
+            _thread.interrupt_main()
+
+    def conclude(self, *, ended: bool = True) -> Stopped | None:
+        """Return what ought to have stopped a training that is over.
+
+        Args:
+            ended: Whether it came to an end by itself.
+        """
         if not self.rule.stops or self.finding is not None:
             return None
         if self._alarm is None:
             for optimizer in list(self._plain):
                 if first_bad_weight(optimizer._trainable_variables) is not None:  # noqa: SLF001 - not public
                     self._alarm = _Alarm(reason="weights", step=None, source=optimizer, name=optimizer.name)
-        return None if self._alarm is None else self._find(None)
+        return None if self._alarm is None else self._find(None, ended=ended)
 
-    def _find(self, model: Any) -> Stopped | None:
+    def _find(self, model: Any, *, ended: bool = False) -> Stopped | None:
         """Find the cause, and tell of it; None for a false alarm."""
         alarm, self._alarm = self._alarm, None
         assert alarm is not None  # noqa: S101 - of this module's own doing
@@ -224,7 +239,7 @@ class Guard:
         remedy = what_to_do(
             cause, gradient_layer=gradient_layer, fixed=isinstance(law, FixedScale) and law.scale > 1
         )
-        sentences = [_what_happened(alarm, model)]
+        sentences = [_what_happened(alarm, model, ended=ended)]
         if gradient is not None:
             within = "" if gradient_layer is None else f", of the layer {gradient_layer!r}"
             sentences.append(f"The first gradient that was not finite was that of {gradient}{within}.")
@@ -270,29 +285,26 @@ class Guard:
         return min(fitting, key=lambda model: len(model.trainable_variables), default=None)
 
 
-def _what_happened(alarm: _Alarm, model: Any) -> str:
+def _what_happened(alarm: _Alarm, model: Any, *, ended: bool) -> str:
     of = "" if model is None else f" of the model {model.name!r}"
-    at = "" if alarm.step is None else f" at step {alarm.step}"
-    begin = f"the training{of} was stopped{at}:"
-    scale = "" if alarm.scale is None else number(alarm.scale)
+    begin = f"the training{of} {'ended in vain' if ended else 'was stopped'}:"
+    row = f"{alarm.count} in a row" + ("" if alarm.step is None else f" up to step {alarm.step}")
+    scale = "" if alarm.scale is None else scale_text(alarm.scale)
     match alarm.reason:
         case "skips":
-            last = f", the last at the loss scale {scale}" if scale and alarm.scale != 1 else ""
-            return (
-                f"{begin} {alarm.count} updates in a row were skipped, because gradients were not finite{last}."
-            )
+            last = f"; the last loss scale was {scale}" if scale and alarm.scale != 1 else ""
+            return f"{begin} updates were skipped, {row}, because gradients were not finite{last}."
         case "floor":
             return (
-                f"{begin} {alarm.count} updates in a row were skipped, because gradients were not finite, and the "
-                f"loss scale is at its floor, {scale}: a lower one cannot help."
+                f"{begin} updates were skipped, {row}, because gradients were not finite, and the loss scale is at its "
+                f"floor, {scale}: no lower one can help."
             )
         case "loss":
-            return (
-                f"{begin} the loss was not finite, {alarm.count} steps in a row. It is computed before a loss scale "
-                "multiplies it, so none can help."
-            )
+            scaled = "" if not scale else " It is computed before a loss scale multiplies it, so none can help."
+            return f"{begin} losses were not finite, {row}.{scaled}"
         case "weights":
-            return f"{begin} its weights are not finite."
+            at = "" if alarm.step is None else f" at step {alarm.step}"
+            return f"{begin} its weights are not finite{at}."
 
 
 def _last_bad_gradient(optimizers: list[Any]) -> str | None:

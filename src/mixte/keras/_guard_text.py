@@ -12,6 +12,7 @@ from mixte.policy import ByPath
 if TYPE_CHECKING:
     from mixte.keras._guard_cause import Cause
 
+_WHICH = {"first batch": "first batch of a new pass over the data"}
 _SMALLEST_FLOAT16 = 2.0**-24
 
 
@@ -22,6 +23,7 @@ def what_was_found(cause: Cause, which: str) -> str:  # noqa: C901 - a sentence 
         cause: What it found.
         which: Which batch was replayed: ``"last batch"`` ...
     """
+    which = _WHICH.get(which, which)
     clean = f"The {which} is finite, and was replayed in float32:"
     limit = f"{cause.dtype}'s largest number, {number(LIMITS.get(cause.dtype or '', math.inf))}"
     layer = _layer(cause)
@@ -41,7 +43,7 @@ def what_was_found(cause: Cause, which: str) -> str:  # noqa: C901 - a sentence 
         case "range":
             return f"{clean} the output of {layer} reaches {number(cause.largest)}, beyond {limit}."
         case "inside_layer":
-            return f"{clean} the output of {layer} {_inside(cause)}."
+            return f"{clean} the output of {layer}{_inside(cause)}."
         case "loss_precision":
             return (
                 f"{clean} every output is finite, and the loss, {number(cause.largest)} in float32, is not finite as "
@@ -122,6 +124,12 @@ def number(value: float | None) -> str:
     if math.isfinite(value) and value != 0 and (value >= 1e6 or value < 1e-3):
         return f"{value:.3g}"
     return f"{value:g}" if not math.isfinite(value) or value != int(value) else f"{int(value)}"
+
+
+def scale_text(scale: float) -> str:
+    """Write a loss scale: below 1 as a power of two, if it is one."""
+    exponent = math.log2(scale) if scale > 0 else 0.5
+    return f"2**{exponent:.0f}" if exponent < 0 and exponent.is_integer() else number(scale)
 
 
 def _layer(cause: Cause) -> str:

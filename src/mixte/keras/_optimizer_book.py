@@ -70,6 +70,10 @@ class OptimizerBook:
         self._readings[source] = after
         return what_happened(source, before, after, steps=steps)
 
+    def last_reading(self, source: Any) -> Reading | None:
+        """Return a scaler's state as last read; None before that."""
+        return self._readings.get(source)
+
     def read(self, source: Any, model: Any = None) -> Reading | None:
         """Read a scaler now. Waits for the device. None if its state is not at hand."""
         try:
