@@ -27,14 +27,16 @@ from mixte.cli._emulate import (
 )
 from mixte.cli._import_hook import around_import
 from mixte.cli._messages import Messages
+from mixte.cli._profile import add_profile_argument, judge_profile, profile_window
 from mixte.cli._script import Outcome, check_script, run_script
 from mixte.cli._seeding import check_seed, seed_everything
+from mixte.cli._stopping import add_stopping_argument, as_stopped, check_stopping
 from mixte.cli._warnings import lead_warnings
 
 if TYPE_CHECKING:
     from mixte.keras._recorder import Recorder
     from mixte.policy import Policy
-    from mixte.records import RecordWriter
+    from mixte.records import RecordWriter, StepRange
     from mixte.scaling import LossScaleLaw
 
 BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
@@ -47,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Run a training script, unchanged, under a precision policy, and record the run. The script's output, "
         "files, exceptions and exit code stay as they are; the summary goes to standard error."
     )
-    parser.epilog = "Exit codes: the script's own; 2 for bad input, found before the script runs."
+    parser.epilog = (
+        "Exit codes: the script's own; 2 for bad input, found before the script runs; 3 for a training that was "
+        "stopped because its numbers were not finite (see --stop-after-skips)."
+    )
     parser.add_argument(
         "--policy",
         metavar="P",
@@ -69,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="dynamic, fixed:128, none, torch, dynamic:initial=1024,growth_interval=500 ...; by default dynamic "
         "where gradients flow through float16",
     )
+    add_stopping_argument(parser)
     add_emulation_arguments(parser)
+    add_profile_argument(parser)
     parser.add_argument(
         "--record", metavar="DIR", help="directory of the run's record (default: a new one in mixte-runs)"
     )
@@ -93,6 +100,8 @@ class _Options:
     record: str | None
     quiet: bool
     emulation: EmulationOptions | None
+    stop_after_skips: int | None
+    window: StepRange | None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -117,6 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     outcome = run_script(options.script, options.arguments)
     _flush_output()
+    outcome = _close(writer, recorders, outcome, messages)
     ending.interrupted = outcome.status == "interrupted"
     if outcome.missing_module is not None:
         _help_to_install(outcome.missing_module, messages)
@@ -130,6 +140,7 @@ def _checked(arguments: argparse.Namespace) -> _Options:
     script, *rest = words[1:] if words[0] == "--" and len(words) > 1 else words
     check_script(script)
     check_seed(arguments.seed)
+    window = profile_window(arguments.profile)
     _choose_backend(arguments.backend)
     emulation = emulation_options(arguments)
     policy = _policy(arguments.policy)
@@ -144,6 +155,8 @@ def _checked(arguments: argparse.Namespace) -> _Options:
         record=arguments.record,
         quiet=arguments.quiet,
         emulation=emulation,
+        stop_after_skips=check_stopping(arguments.stop_after_skips),
+        window=window,
     )
 
 
@@ -191,6 +204,7 @@ def _announce(policy: Policy, messages: Messages, *, emulated: bool) -> None:
 
 def _begin(options: _Options, writer: RecordWriter, started_s: float) -> Recorder:
     from mixte.keras._session import Settings, begin
+    from mixte.scaling import StopRule
 
     emulation = None
     if options.emulation is not None:
@@ -199,7 +213,14 @@ def _begin(options: _Options, writer: RecordWriter, started_s: float) -> Recorde
         emulation = Emulation(
             arch=options.emulation.arch, exact=options.emulation.exact, float8=options.emulation.float8
         )
-    settings = Settings(policy=options.policy, law=options.law, seed=options.seed, emulation=emulation)
+    settings = Settings(
+        policy=options.policy,
+        law=options.law,
+        seed=options.seed,
+        emulation=emulation,
+        profile=options.window,
+        stop_rule=StopRule() if options.stop_after_skips is None else StopRule(after=options.stop_after_skips),
+    )
     return begin(settings, writer, started_s=started_s)
 
 
@@ -274,6 +295,20 @@ def _help_to_install(module: str, messages: Messages) -> None:
         messages.say(f"{MissingFrameworkError.for_extra(BACKENDS[name], name)}{instead}.")
 
 
+def _close(writer: RecordWriter, recorders: list[Recorder], outcome: Outcome, messages: Messages) -> Outcome:
+    """Record the last steps; return how the run ended, in the light of them."""
+    if outcome.status == "interrupted":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cost the end of the record
+    if recorders:
+        recorders[0].close()
+        return as_stopped(outcome, recorders[0], writer, messages)
+    if outcome.status == "finished":
+        writer.warn(
+            "the script never imported Keras: there was nothing to apply a policy to, and nothing to record."
+        )
+    return outcome
+
+
 def _finish(
     options: _Options,
     writer: RecordWriter,
@@ -283,14 +318,8 @@ def _finish(
     messages: Messages,
     place: Path,
 ) -> None:
-    if outcome.status == "interrupted":
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cost the end of the record
-    if recorders:
-        recorders[0].close()
-    elif outcome.status == "finished":
-        writer.warn(
-            "the script never imported Keras: there was nothing to apply a policy to, and nothing to record."
-        )
+    if options.window is not None:
+        judge_profile(options.window, writer, recorders, finished=outcome.status == "finished")
     summary = writer.finish(outcome.status, exit_code=outcome.exit_code, exception=outcome.exception)
     if writer.problem is not None:
         messages.say(f"warning: {writer.problem}")

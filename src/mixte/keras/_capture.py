@@ -156,15 +156,17 @@ class Capture:
             end = max(end, first + 1)  # the step that failed
         if first is None or end <= first:
             shutil.rmtree(self._directory, ignore_errors=True)
-            return CapturedProfile(asked=self._window, problem=self._problem or self._never_came(ended))
+            problem = self._problem or self._never_came(ended, finished=finished)
+            return CapturedProfile(asked=self._window, problem=problem)
         problem = self._problem or self._lacking(first, end, finished=finished)
         return CapturedProfile(asked=self._window, steps=StepRange(first=first, end=end), problem=problem)
 
     # -----------------------------------------------------------------------------------------------------------
 
-    def _never_came(self, ended: int) -> str:
+    def _never_came(self, ended: int, *, finished: bool) -> str:
         if not ended:
-            return "none: no step was seen to begin. Steps that the script compiles itself are not seen one by one."
+            why = " Steps that the script compiles itself are not seen one by one." if finished else ""
+            return f"none: no step of a training was seen.{why}"
         return f"none: the last step that was seen is {ended}, and the profile was to begin with {self._window.first}."
 
     def _lacking(self, first: int, end: int, *, finished: bool) -> str | None:

@@ -9,11 +9,11 @@ import threading
 import time
 import traceback
 import warnings
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from mixte._errors import MixteWarning
+from mixte.keras._capture import Capture, NoCapture
 from mixte.keras._environment import (
     device_memory_peak_bytes,
     devices,
@@ -22,16 +22,20 @@ from mixte.keras._environment import (
     runs_ahead_of_device,
 )
 from mixte.keras._framework import BACKEND, keras, to_host
+from mixte.keras._guard import Guard
 from mixte.keras._model_entry import decided_layers, model_entry, scripted_layers
 from mixte.keras._optimizer_book import OptimizerBook, scales
-from mixte.keras._sampling import Sample, sample
+from mixte.keras._pending_steps import PendingStep, PendingSteps
+from mixte.keras._sampling import sample
 from mixte.keras._scaler import LossScaler
-from mixte.records import Evaluation, Model, OptimizerState, RecordWriter, State, Step, StepClock, StepEnd
+from mixte.records import Evaluation, Model, OptimizerState, OptimizerStep, RecordWriter, State, Step, StepClock
+from mixte.scaling import StopRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mixte.keras._apply import AppliedPolicy
+    from mixte.records import CapturedProfile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,20 +43,7 @@ R = TypeVar("R")
 _DRAIN_STEPS: Final = 50
 _DRAIN_SECONDS: Final = 0.5
 _STATE_SECONDS: Final = 10.0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Started:
-    """A step that has been started and is not written yet; or several, where the framework runs them as one."""
-
-    steps: int = 1
-    epoch: int | None = None
-    first: bool = False
-    begin_s: float | None = None  # since the start of the run; None if it followed the step before at once
-    end_s: float | None = None  # None until it has ended
-    losses: list[Any] = field(default_factory=list[Any])
-    metrics: dict[str, Any] = field(default_factory=dict[str, Any])
-    samples: list[tuple[Any, Sample]] = field(default_factory=list[Any])
+_MANY: Final = 2  # steps, of which it is not known how many they are
 
 
 def _apart(method: Callable[Concatenate[Recorder, P], R]) -> Callable[Concatenate[Recorder, P], R | None]:
@@ -88,26 +79,31 @@ class Recorder:
         writer: The record, started.
         started_s: When the run started, by the clock.
         clock: Seconds from any origin; what a test replaces.
+        capture: What profiles some of the steps.
+        guard: Whoever wants to know what became of each step, to stop a training that gets nowhere.
     """
 
     def __init__(
-        self, writer: RecordWriter, *, started_s: float, clock: Callable[[], float] = time.perf_counter
+        self,
+        writer: RecordWriter,
+        *,
+        started_s: float,
+        clock: Callable[[], float] = time.perf_counter,
+        capture: Capture | NoCapture | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.stopped = False
         self.owner = os.getpid()
         self._writer = writer
         self._clock = clock
         self._start = started_s
+        self._capture = capture or NoCapture()
+        self._guard = guard or Guard(StopRule(after=0))
         # Two locks, so that the training never waits for what is being read from the device. They are taken in
-        # this order: `_writing` for what goes to the record, `_lock` for the steps that wait to be written.
+        # this order: `_writing` for what goes to the record, then that of the steps that wait to be written.
         self._writing = threading.RLock()
-        self._lock = threading.RLock()
-        self._waiting: dict[int, _Started] = {}
-        self._steps = 0  # number of the last step that was started
-        self._ended = 0  # number of the last step that has ended
+        self._pending = PendingSteps()
         self._epoch: int | None = None
-        self._begin_s: float | None = None  # of the next step, after a pause
-        self._first = True  # whether the next step compiles
         self._step_clock: StepClock | None = None
         self._drained_at = self._state_at = clock()
         self._state_of: tuple[int, dict[str, OptimizerState]] | None = None  # what the last state told
@@ -146,7 +142,7 @@ class Recorder:
         optimizer = getattr(model, "optimizer", None)
         if not policy_known and id(model) not in self._models:
             self._write_model(model, model_entry(model, scripted_layers(model)))
-        self._give_up_unended()
+        self._pending.give_up_unended()
         self._drain()
         self._training = []
         if optimizer is not None:
@@ -154,7 +150,8 @@ class Recorder:
             if scales(source):
                 self.scaler_used(source)
                 self._book.read(source, model)
-        self._begin_s, self._first, self._looping = self._now(), True, False
+        self._pending.training_begins(self._now())
+        self._looping = False
 
     @_apart
     def scaler_used(self, scaler: Any) -> None:
@@ -168,8 +165,8 @@ class Recorder:
     def epoch_begins(self, epoch: int) -> int:
         """Note an epoch that begins; return how many steps were started before it."""
         self._epoch = epoch
-        self._begin_s = self._now()
-        return self._steps
+        self._pending.resumes(self._now())
+        return self._pending.started
 
     @_apart
     def steps_begin(self, model: Any, *, last: int, steps: int = 1) -> None:
@@ -180,33 +177,33 @@ class Recorder:
             last: Number of the last of them.
             steps: How many they are.
         """
-        with self._lock:
-            self._sample_after(self._steps, model)
-            entry = self._waiting.setdefault(last, _Started())
-            entry.steps, entry.epoch = steps, self._epoch
-            entry.begin_s, entry.first = self._begin_s, self._first
-            self._begin_s, self._first = None, False
-            self._steps = last
+        if self._capture.steps_begin(first=last - steps + 1, last=last):
+            self._pending.resumes(self._now())
+        profiled = self._capture.is_running()
+        self._pending.begin(last, self._training, model, steps=steps, epoch=self._epoch, profiled=profiled)
 
     @_apart
     def steps_end(self, *, last: int, logs: dict[str, Any]) -> None:
         """Note that these steps have ended, with the values that Keras reports for them."""
-        with self._lock:
-            entry = self._waiting.get(last)
-            if entry is None:
-                return
-            entry.end_s = self._now()
-            values = dict(logs)
-            entry.losses = [values.pop("loss")] if "loss" in values else []
-            entry.metrics = values
-            self._ended = max(self._ended, last)
-        self._drain_if_due()
+        if self._pending.end(last, end_s=self._now(), logs=logs):
+            self._drain_if_due()
+
+    @_apart
+    def steps_pause(self) -> None:
+        """Note that something else than a step comes now, in the thread that trains: a validation, say."""
+        self._capture.pause()
+
+    @_apart
+    def training_broke(self, error: BaseException) -> None:
+        """Note an exception that leaves a training."""
+        self._capture.training_broke(error)
 
     @_apart
     def epoch_ends(self, model: Any, *, epoch: int, logs: dict[str, Any]) -> None:
         """Write all steps of the epoch, its results, and the counters."""
-        self._sample_after(self._ended, model)
-        self._give_up_unended()
+        self._capture.pause()
+        self._pending.sample_after(self._pending.ended, self._training, model)
+        self._pending.give_up_unended()
         self._drain()
         train = {name: value for name, value in logs.items() if not name.startswith("val_")}
         validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
@@ -227,20 +224,20 @@ class Recorder:
             policy_known: As for ``training_begins``.
             new: Whether it is the first of this model, or the first after another training.
         """
-        self._give_up_unended()
+        self._pending.give_up_unended()
         if new:
             self.training_begins(model, policy_known=policy_known)
         self._epoch = None
-        self._begin_s = self._now()
-        self.steps_begin(model, last=self._steps + 1)
-        return self._steps
+        self._pending.resumes(self._now())
+        self.steps_begin(model, last=self._pending.started + 1)
+        return self._pending.started
 
     @_apart
     def batch_ends(self, model: Any, *, step: int, logs: dict[str, Any]) -> None:
         """Note the end of such a step."""
+        self._capture.pause()
         self.steps_end(last=step, logs=logs)
-        with self._lock:
-            self._sample_after(step, model)
+        self._pending.sample_after(step, self._training, model)
 
     @_apart
     def loop_step(self, source: Any, losses: list[Any]) -> None:
@@ -254,19 +251,18 @@ class Recorder:
         self._book.name_of(source)
         self._seen.add(source)
         if not self._looping:
-            self._give_up_unended()
-            self._begin_s, self._first, self._looping = math.nan, True, True
-        with self._lock:
-            self._steps += 1
-            self._ended = self._steps
-            self._waiting[self._steps] = _Started(
-                first=self._first,
-                begin_s=self._begin_s,
-                end_s=self._now(),
-                losses=[loss for loss in losses if getattr(loss, "ndim", None) == 0],
-                samples=[(source, sample(source))] if scales(source) else [],
-            )
-            self._begin_s, self._first = None, False
+            self._pending.give_up_unended()
+            self._pending.training_begins(math.nan)
+            self._looping = True
+        ended = PendingStep(
+            profiled=self._capture.is_running(),
+            end_s=self._now(),
+            losses=[loss for loss in losses if getattr(loss, "ndim", None) == 0],
+            samples=[(source, sample(source))] if scales(source) else [],
+        )
+        following = self._pending.add_ended(ended) + 1
+        if self._capture.steps_begin(first=following, last=following):
+            self._pending.resumes(self._now())
         self._drain_if_due()
 
     @_apart
@@ -284,19 +280,36 @@ class Recorder:
     def evaluated(self, split: str, logs: dict[str, Any]) -> None:
         """Write loss and metrics over a set of data, evaluated outside ``fit``."""
         self._write_evaluation(split, logs, None)
-        self._begin_s = self._now()  # it was no part of the next step
+        self._pending.resumes(self._now())  # it was no part of the next step
 
     @_apart
     def close(self) -> None:
         """Write what is left."""
+        self._capture.close()
         if self._watch is not None:
             self._watch.set()
-        self._give_up_unended()
+        self._pending.give_up_unended()
         self._drain()
         with self._writing:
             self._read_totals(of_all=True)
             self._write_state()
         self._tell_of_compiled_loops()
+
+    @property
+    def guard(self) -> Guard:
+        """Whoever watches over the training."""
+        return self._guard
+
+    def captured(self, *, finished: bool) -> CapturedProfile | None:
+        """Say what was profiled; None if that was not asked for.
+
+        Args:
+            finished: Whether the script came to its end.
+        """
+        if os.getpid() != self.owner:
+            return None
+        self._capture.close()  # once more: recording may have stopped before
+        return self._capture.result(ended=self._pending.ended, finished=finished)
 
     # -----------------------------------------------------------------------------------------------------------
 
@@ -315,22 +328,9 @@ class Recorder:
             self._models[id(model)] = entry
             self._writer.update(models=tuple(self._models.values()))
 
-    def _sample_after(self, step: int, model: Any) -> None:
-        """Copy the scalers' states after a step, before the next one is started."""
-        entry = self._waiting.get(step)
-        if entry is not None and not entry.samples:
-            entry.samples = [(scaler, sample(scaler, model)) for scaler in self._training]
-
-    def _give_up_unended(self) -> None:
-        """Forget steps that were started and did not end: the data ran out, or an exception came."""
-        with self._lock:
-            self._waiting = {step: entry for step, entry in self._waiting.items() if entry.end_s is not None}
-            self._steps = self._ended
-
     def _drain_if_due(self) -> None:
         """Write the steps before the last one, if there are enough and nobody is writing at this moment."""
-        with self._lock:
-            due = len(self._waiting) > _DRAIN_STEPS or self._clock() - self._drained_at > _DRAIN_SECONDS
+        due = len(self._pending) > _DRAIN_STEPS or self._clock() - self._drained_at > _DRAIN_SECONDS
         if due and self._writing.acquire(blocking=False):
             try:
                 self._drain(complete=False)
@@ -346,42 +346,29 @@ class Recorder:
             complete: Whether the last step is over, with its samples taken and its time to be counted.
         """
         with self._writing:
-            ready = self._take(complete=complete)
+            self._drained_at = self._clock()
+            ready = self._pending.take(self._step_clock, complete=complete)
             self._writer.log([self._line(step, entry, duration_s) for step, entry, duration_s in ready])
 
-    def _take(self, *, complete: bool) -> list[tuple[int, _Started, float | None]]:
-        with self._lock:
-            self._drained_at = self._clock()
-            ended: list[tuple[int, _Started]] = []
-            ends: list[StepEnd] = []
-            for step, entry in sorted(self._waiting.items()):
-                if entry.end_s is None or (not complete and step == self._steps):
-                    break
-                ended.append((step, entry))
-                ends.append(
-                    StepEnd(end_s=entry.end_s, begin_s=entry.begin_s, steps=entry.steps, alone=entry.first)
-                )
-            if self._step_clock is None:
-                return []
-            durations_s = self._step_clock.durations_s(ends, complete=complete)
-            taken = [(*pair, duration_s) for pair, duration_s in zip(ended, durations_s, strict=False)]
-            for step, _, _ in taken:
-                del self._waiting[step]
-            return taken
-
-    def _line(self, step: int, entry: _Started, duration_s: float | None) -> Step:
+    def _line(self, step: int, entry: PendingStep, duration_s: float | None) -> Step:
+        loss, optimizers = _sum(entry.losses), dict[str, OptimizerStep]()
+        for source, copies in entry.samples:
+            before, name = self._book.last_reading(source), self._book.name_of(source)
+            optimizers[name] = self._book.step(source, copies, steps=entry.steps)
+            after = self._book.last_reading(source)
+            self._guard.saw_step(source, before, after, name=name, step=step, steps=entry.steps)
+        if not optimizers:
+            self._guard.saw_loss(loss, step=step, steps=entry.steps)
         return Step(
             step=step,
             time_s=entry.end_s or 0.0,
             epoch=entry.epoch,
             step_time_ns=None if duration_s is None else round(duration_s * 1e9),
             first=entry.first,
-            loss=_sum(entry.losses),
+            profiled=entry.profiled,
+            loss=loss,
             metrics=_numbers(entry.metrics),
-            optimizers={
-                self._book.name_of(source): self._book.step(source, copies, steps=entry.steps)
-                for source, copies in entry.samples
-            },
+            optimizers=optimizers,
         )
 
     def _now(self) -> float:
@@ -392,7 +379,7 @@ class Recorder:
         evaluation = Evaluation(
             split=split,
             time_s=self._now(),
-            step=self._steps,
+            step=self._pending.started,
             epoch=epoch,
             loss=numbers.pop("loss", None),
             metrics=numbers,
@@ -405,10 +392,12 @@ class Recorder:
         unseen = 0
         for scaler in self._book.scalers():
             if of_all or scaler not in self._seen:
+                before = self._book.last_reading(scaler)
                 counted = self._book.steps_counted(scaler)
                 if counted and scaler not in self._seen:
-                    self._book.name_of(scaler)
+                    name, after = self._book.name_of(scaler), self._book.last_reading(scaler)
                     unseen += counted
+                    self._guard.saw_step(scaler, before, after, name=name, step=counted, steps=_MANY)
         for source in self._traced:
             if source not in self._seen and not isinstance(source, LossScaler):
                 unseen += self._book.steps_counted(source)
@@ -417,9 +406,7 @@ class Recorder:
     def _write_state(self) -> None:
         """Write the counters as they were last read."""
         self._state_at = self._clock()
-        with self._lock:
-            waiting = [step for step in self._waiting if step <= self._ended]
-            step = (min(waiting) - 1 if waiting else self._ended) + self._unseen
+        step = self._pending.last_taken() + self._unseen
         totals = self._book.last_totals()
         if not step or (step, totals) == self._state_of:
             return
@@ -447,6 +434,7 @@ class Recorder:
         with self._writing:
             self._read_totals(of_all=False)
             self._write_state()
+        self._guard.interrupt()
 
     def _tell_of_compiled_loops(self) -> None:
         compiled = [source for source in self._traced if source not in self._seen]

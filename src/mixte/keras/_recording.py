@@ -55,6 +55,9 @@ class StepCallback(keras.callbacks.Callback):
         last = self._before + first + self._steps_from(first)
         self._recorder.steps_end(last=last, logs=logs or {})
 
+    def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002
+        self._recorder.steps_pause()
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._recorder.epoch_ends(self._trained, epoch=epoch, logs=logs or {})
 
@@ -98,6 +101,7 @@ def _patch_fit(recorder: Recorder, inside: Inside) -> None:
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         with (
             inside.entered(),
+            _telling_of_failure(recorder),
             _with_callback(original, self, args, kwargs, StepCallback(recorder)) as arguments,
         ):
             return original(*arguments.args, **arguments.kwargs)
@@ -117,6 +121,16 @@ def _patch_evaluate(recorder: Recorder, inside: Inside) -> None:
             return original(*arguments.args, **arguments.kwargs)
 
     trainer.evaluate = evaluate
+
+
+@contextmanager
+def _telling_of_failure(recorder: Recorder) -> Generator[None]:
+    """Tell of an exception in the thread that trains: a profiler can be stopped there only."""
+    try:
+        yield
+    except BaseException as error:
+        recorder.training_broke(error)
+        raise
 
 
 @contextmanager
@@ -153,7 +167,7 @@ def _patch_train_on_batch(recorder: Recorder, inside: Inside) -> None:
             last_trained[0] = ref(self)
             GOVERNOR.govern(self)
         step = recorder.batch_begins(self, policy_known=GOVERNOR.applied_to(self) is not None, new=new)
-        with inside.entered():
+        with inside.entered(), _telling_of_failure(recorder):
             result = original(self, *args, **kwargs)
         if step is not None:
             recorder.batch_ends(self, step=step, logs=_named(self, result))

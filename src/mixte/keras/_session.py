@@ -5,23 +5,28 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mixte._errors import MixteWarning
+from mixte.keras._capture import Capture, NoCapture
 from mixte.keras._environment import versions
 from mixte.keras._framework import BACKEND, dtype_policy_module, keras, rng_module
 from mixte.keras._governor import GOVERNOR, Regime
+from mixte.keras._guard import Guard
+from mixte.keras._guarding import install_guarding
 from mixte.keras._hooks import install
 from mixte.keras._recorder import Recorder
 from mixte.keras._recording import install_recording
+from mixte.records import PROFILE_DIRECTORY
+from mixte.scaling import StopRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mixte.keras._emulation import Emulation
     from mixte.policy import Policy
-    from mixte.records import RecordWriter
+    from mixte.records import RecordWriter, StepRange
     from mixte.scaling import LossScaleLaw
 
 
@@ -34,12 +39,16 @@ class Settings:
         law: The loss-scaling law, or None for the policy's, or the default.
         seed: The seed that everything was seeded with, or None.
         emulation: Whose arithmetic the models are to have; None for the machine's own.
+        profile: The steps to profile; None for none.
+        stop_rule: How long a training may go on whose updates are skipped.
     """
 
     policy: Policy | None
     law: LossScaleLaw | None
     seed: int | None
     emulation: Emulation | None = None
+    profile: StepRange | None = None
+    stop_rule: StopRule = field(default_factory=StopRule)
 
 
 def begin(settings: Settings, writer: RecordWriter, *, started_s: float) -> Recorder:
@@ -50,9 +59,14 @@ def begin(settings: Settings, writer: RecordWriter, *, started_s: float) -> Reco
         writer: The record, started.
         started_s: When the run started, by ``time.perf_counter``.
     """
-    recorder = Recorder(writer, started_s=started_s)
+    capture = NoCapture()
+    if settings.profile is not None:
+        capture = Capture(settings.profile, writer.directory / PROFILE_DIRECTORY)
+    guard = Guard(settings.stop_rule, lambda finding: writer.update(stopped=finding))
+    recorder = Recorder(writer, started_s=started_s, capture=capture, guard=guard)
     install()
     install_recording(recorder)
+    install_guarding(guard)
     GOVERNOR.enter(
         Regime(policy=settings.policy, law=settings.law, observer=recorder, emulation=settings.emulation)
     )

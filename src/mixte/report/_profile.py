@@ -60,8 +60,12 @@ def _matrix_work(cpu: CpuTime) -> str:
     unknown = f", at most {cpu.matrix + cpu.unknown:.1%}" if cpu.unknown >= _SHOWN_FROM else ""
     text = f"{cpu.matrix:.1%}{unknown} of the CPU's time in operations"
     layers = [layer for layer in cpu.layers if layer.share >= _SHOWN_FROM]
+    if not layers:
+        return text
+    if all(layer.layer is None for layer in layers):
+        return f"{text}; the profile does not tell of which layers"
     parts = [f"{layer.layer or '(layer not told)'} {layer.share:.1%}" for layer in layers[:_MOST_LAYERS]]
     rest = layers[_MOST_LAYERS:]
     if rest:
         parts.append(f"{len(rest)} more {sum(layer.share for layer in rest):.1%}")
-    return f"{text}: {', '.join(parts)}" if parts else text
+    return f"{text}: {', '.join(parts)}"

@@ -1,7 +1,8 @@
 """The operations that ran on the CPU, from an XPlane file.
 
 XLA marks what it executes with ``hlo_op`` and ``hlo_module``. TensorFlow's executor names an operation by its path
-and its type, as in ``model/dense/MatMul:MatMul``. Both run on threads of ``/host:CPU``.
+and its type, as in ``model/dense/MatMul:MatMul``, and when it runs eagerly, by its type alone. All run on threads of
+``/host:CPU``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _NS_PER_PS = 0.001
 _EXECUTED = re.compile(r"(?P<path>[\w./+\-()]+):(?P<kind>_?[A-Z]\w*)")
+_EAGER = re.compile(r"EagerLocalExecute: (?P<kind>_?[A-Z]\w*)")  # functions have names like __inference_step_17
 _INPUT_LINES = "tf_data_"  # threads that prepare data
 # Its time is that of what it calls, maybe on other threads.
 _CALLERS = re.compile(
@@ -143,8 +145,8 @@ def _by_name(hlo_op: str) -> Work:
 
 def _executed(name: str) -> _Kind | None:
     """Take an event of TensorFlow's executor; None for any other."""
-    found = _EXECUTED.fullmatch(name)
+    found = _EXECUTED.fullmatch(name) or _EAGER.fullmatch(name)
     if found is None or _CALLERS.fullmatch(found["kind"]):
         return None
-    scope, _ = split_scope(name, "")
+    scope = split_scope(name, "")[0] if found.re is _EXECUTED else None
     return _Kind(found["kind"], scope, graph_work(found["kind"]))
