@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, final
 from mixte._errors import MixteWarning, PolicyError
 from mixte.keras._describe import describe_layers
 from mixte.keras._framework import keras
-from mixte.keras._mismatch import mismatches
+from mixte.keras._mismatch import SIXTEEN_BIT, mismatches
 from mixte.keras._optimizer import LossScaleOptimizer, unwrap
 from mixte.keras._scaling import warn_of_idle_scaler, with_loss_scaling
+from mixte.keras._storage import can_store_anew, store_in
 from mixte.keras._symbolic import (
     SymbolicDtypes,
     refresh_symbolic_dtypes,
@@ -21,7 +22,7 @@ from mixte.keras._symbolic import (
 from mixte.policy import Decision, Policy, decision_table, load_policy, unmatched_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from mixte.scaling import LossScaleLaw
 
@@ -37,7 +38,7 @@ class AppliedPolicy:
         policy: The policy.
         decisions: One for the model and one for every layer in it, with the rule and the reason.
         warnings: What came to nothing, and what does not fit: rules that select no layer, a wrapper and the layer
-            inside it in different precisions.
+            inside it in different precisions, outputs that no layer is known to give.
     """
 
     policy: Policy
@@ -71,8 +72,9 @@ def apply(model: Any, policy: Policy | str, *, law: LossScaleLaw | str | float |
     Layers get their precision by the policy's rules; what the model has compiled is dropped, so that the next
     call runs in the new precisions. If the model is compiled and gradients now flow through float16, its
     optimizer is wrapped in a ``LossScaleOptimizer``, keeping its state; one that scales its loss already, Keras's
-    own included, is left as it is. A built model keeps float32 variables under a mixed policy; a policy with
-    other variables is refused for it.
+    own included, is left as it is. A model that is compiled only afterwards is compiled as Keras does: give it
+    a ``LossScaleOptimizer``, or apply the policy after ``compile``. A built model keeps float32 variables under a
+    mixed policy; a policy with other variables is refused for it.
 
     Args:
         model: A ``keras.Model``, or a ``keras.Layer``, of any kind. One whose layers are created only when it
@@ -94,7 +96,7 @@ def apply(model: Any, policy: Policy | str, *, law: LossScaleLaw | str | float |
         >>> print(mixte.keras.summary(applied))
         >>> applied.undo()
     """
-    applied = apply_before_compilation(model, as_policy(policy), law=law)
+    applied = _apply(model, as_policy(policy), law, may_store_anew=False)
     if applied.changed:
         forget_compiled(model)
     warn_of(applied)
@@ -105,10 +107,22 @@ def apply(model: Any, policy: Policy | str, *, law: LossScaleLaw | str | float |
 def apply_before_compilation(
     model: Any, policy: Policy, *, law: LossScaleLaw | str | float | None = None
 ) -> AppliedPolicy:
-    """As ``apply``, for a model that has compiled nothing yet, or that is being traced right now."""
+    """As ``apply``, for a model that has compiled nothing yet, or that is being traced right now.
+
+    Its variables, which Keras made in the dtype of the policy's default, are stored in that of each layer.
+    """
+    return _apply(model, policy, law, may_store_anew=can_store_anew(model))
+
+
+def _apply(
+    model: Any, policy: Policy, law: LossScaleLaw | str | float | None, *, may_store_anew: bool
+) -> AppliedPolicy:
     descriptions = describe_layers(model)
     decisions = decision_table(policy, descriptions)
-    _check_variables(decisions)
+    stored_otherwise = list(_stored_otherwise(decisions))
+    if stored_otherwise and not may_store_anew:
+        raise _refusal(*stored_otherwise[0])
+    store_in(model, [(variable, decision.variable_dtype or "") for decision, variable in stored_otherwise])
     changes = [(_layer(decision), str(decision.precision)) for decision in decisions if _changes(decision)]
     before = tuple((layer, layer.dtype_policy) for layer, _ in changes)
     symbolic = symbolic_dtypes(model) if changes else ()
@@ -118,7 +132,7 @@ def apply_before_compilation(
     if changes:
         refresh_symbolic_dtypes(model)
     notes = [str(unmatched) for unmatched in unmatched_rules(policy, descriptions)]
-    notes += mismatches(model, decisions)
+    notes += mismatches(model, policy, decisions)
     return AppliedPolicy(
         policy=policy,
         decisions=decisions,
@@ -169,21 +183,27 @@ def _set_policy(layer: Any, dtype_policy: Any) -> None:
     layer._dtype_policy = keras.dtype_policies.get(dtype_policy)  # noqa: SLF001
 
 
-def _check_variables(decisions: Sequence[Decision]) -> None:
+def _stored_otherwise(decisions: Sequence[Decision]) -> Iterator[tuple[Decision, Any]]:
+    """Find the layers' own floating variables whose dtype is not the one decided on."""
     for decision in decisions:
         layer = _layer(decision)
-        own = [*layer._trainable_variables, *layer._non_trainable_variables]  # noqa: SLF001 - without sublayers'
-        for variable in own:
-            dtype = keras.backend.standardize_dtype(variable.dtype)
-            floating = keras.backend.is_float_dtype(dtype)
+        for variable in [*layer._trainable_variables, *layer._non_trainable_variables]:  # noqa: SLF001 - without sublayers'
+            dtype, wanted = keras.backend.standardize_dtype(variable.dtype), decision.variable_dtype
+            if wanted is None or wanted == dtype or not keras.backend.is_float_dtype(dtype):
+                continue
             # Statistics of a normalisation, for one, are float32 by their author's will under any policy.
-            kept = variable._autocast is False  # noqa: SLF001 - not readable in public
-            if floating and not kept and decision.variable_dtype not in (None, dtype):
-                raise PolicyError(
-                    f"layer {decision.path or layer.name!r} is built with {dtype} variables, and the policy wants "
-                    f"{decision.variable_dtype} ones (rule: {decision.source}). A built model keeps its variables: "
-                    f"use a mixed policy, or build the model inside mixte.keras.use(policy)."
-                )
+            kept = variable._autocast is False and dtype not in SIXTEEN_BIT  # noqa: SLF001 - not readable in public
+            if not kept:
+                yield decision, variable
+
+
+def _refusal(decision: Decision, variable: Any) -> PolicyError:
+    dtype = keras.backend.standardize_dtype(variable.dtype)
+    return PolicyError(
+        f"layer {decision.path or _layer(decision).name!r} is built with {dtype} variables, and the policy wants "
+        f"{decision.variable_dtype} ones (rule: {decision.source}). A built model keeps its variables: "
+        f"use a mixed policy, or build the model inside mixte.keras.use(policy)."
+    )
 
 
 def _scale_compiled(

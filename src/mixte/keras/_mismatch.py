@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mixte.keras._describe import wraps_layers_of_script
 from mixte.keras._framework import keras
-from mixte.keras._outputs import layers_fed_by_inputs
+from mixte.keras._outputs import dtypes_of_outputs_by_code, has_hidden_outputs, layers_fed_by_inputs
+from mixte.policy import Outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mixte.policy import Decision
+    from mixte.policy import Decision, Policy, Rule
 
-_SIXTEEN_BIT = ("float16", "bfloat16")
+SIXTEEN_BIT: Final = ("float16", "bfloat16")
 
 
-def mismatches(model: Any, decisions: Sequence[Decision]) -> list[str]:
+def mismatches(model: Any, policy: Policy, decisions: Sequence[Decision]) -> list[str]:
     """Return what does not fit in a model whose layers have the precisions decided on, as sentences."""
-    return [*_wrappers(decisions), *_narrowed_inputs(model, decisions)]
+    return [
+        *_wrappers(decisions),
+        *_narrowed_inputs(model, decisions),
+        *_unguarded_outputs(model, policy, decisions),
+    ]
 
 
 def _wrappers(decisions: Sequence[Decision]) -> Iterable[str]:
@@ -46,7 +51,7 @@ def _wrappers(decisions: Sequence[Decision]) -> Iterable[str]:
 def _narrowed_inputs(model: Any, decisions: Sequence[Decision]) -> Iterable[str]:
     """Find layers that are to see a subclassed model's raw inputs in float32, which the model casts before."""
     wide = [each for each in decisions if each.compute_dtype == "float32" and each.origin != "default"]
-    if not wide or model.compute_dtype not in _SIXTEEN_BIT or not isinstance(model, keras.Model):
+    if not wide or model.compute_dtype not in SIXTEEN_BIT or not isinstance(model, keras.Model):
         return
     fed = {id(layer) for layer in layers_fed_by_inputs(model)}
     for decision in wide:
@@ -56,6 +61,36 @@ def _narrowed_inputs(model: Any, decisions: Sequence[Decision]) -> Iterable[str]
                 f"{decision.path!r} sees them, which computes in float32 ({decision.reason}). Give the model "
                 "itself float32, by a rule for the path '/', or make it functional: its layers cast for themselves."
             )
+
+
+def _unguarded_outputs(model: Any, policy: Policy, decisions: Sequence[Decision]) -> Iterable[str]:
+    """Find outputs that the policy wants wide, and that stay as they are because no layer is known to give them."""
+    wide = _widest_rule_for_outputs(policy)
+    if wide is None or not isinstance(model, keras.Model):
+        return
+    if has_hidden_outputs(model) and not model.built:
+        yield (
+            f"the model {model.name!r} is not built: which layers give its outputs, for which the policy has "
+            f"{wide.precision} ({wide.reason}), is not known yet, nor are layers that it makes only then. Build it by "
+            "a call on a batch, and apply the policy to it again; or make it inside mixte.keras.use(policy)."
+        )
+    for each in decisions:
+        if each.path and not each.layer.is_output:
+            continue
+        narrow = [dtype for dtype in dtypes_of_outputs_by_code(each.layer.layer) if dtype in SIXTEEN_BIT]
+        if narrow:
+            named = f"the model {model.name!r}" if not each.path else f"{each.class_name} {each.path!r}"
+            yield (
+                f"an output of {named} is computed in {narrow[0]} by code in its call(), and not by a layer, to "
+                f"which the policy would give {wide.precision} ({wide.reason}). Make a layer of that code, such as "
+                "keras.layers.Softmax() or keras.layers.Activation(...), or cast its argument to float32."
+            )
+
+
+def _widest_rule_for_outputs(policy: Policy) -> Rule | None:
+    """Return the rule or safeguard that has a wide precision for the outputs, if there is one."""
+    rules = [rule for rule in (*policy.rules, *policy.safeguards) if isinstance(rule.select, Outputs)]
+    return next((rule for rule in rules if rule.precision.compute_dtype not in SIXTEEN_BIT), None)
 
 
 def _compute_dtype(decision: Decision) -> str:

@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 from mixte.keras._framework import compute_output_spec, keras
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """A call of a layer inside a model: whether it was given an input of the model, and returned an output."""
+
+    layer: Any
+    takes_input: bool
+    gives_output: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trace:
+    """What a symbolic call of a subclassed model showed.
+
+    Attributes:
+        calls: The calls of its layers.
+        other_outputs: The dtypes of the outputs that no layer returned, but code of the model.
+    """
+
+    calls: tuple[_Call, ...]
+    other_outputs: tuple[str, ...]
 
 
 def output_layers(model: Any) -> list[Any]:
@@ -65,34 +88,46 @@ def layers_fed_by_inputs(model: Any) -> list[Any]:
 
     None in a functional or sequential model, which leaves its inputs to its layers.
     """
-    if _graph(model) is not None or isinstance(model, keras.Sequential):
+    if not has_hidden_outputs(model):
         return []
-    return [layer for layer, received, _ in _trace(model) if received]
+    return [call.layer for call in _trace(model).calls if call.takes_input]
+
+
+def dtypes_of_outputs_by_code(model: Any) -> tuple[str, ...]:
+    """Return the dtypes of a subclassed model's outputs that no layer gives: ``ops.softmax(self.head(x))``, say.
+
+    None in a functional or sequential model: there the layers that feed the operation count as output layers.
+    """
+    if not has_hidden_outputs(model):
+        return ()
+    return _trace(model).other_outputs
+
+
+def has_hidden_outputs(model: Any) -> bool:
+    """Tell whether only a call can show which layers give the outputs: the model is a subclassed one."""
+    return isinstance(model, keras.Model) and not isinstance(model, keras.Sequential) and _graph(model) is None
 
 
 def _traced_output_layers(model: Any) -> list[Any]:
-    return [layer for layer, _, returned in _trace(model) if returned]
+    return [call.layer for call in _trace(model).calls if call.gives_output]
 
 
-def _trace(model: Any) -> list[tuple[Any, bool, bool]]:
+def _trace(model: Any) -> _Trace:
     """Call a subclassed model on symbolic tensors, and see which layers its inputs and outputs pass.
 
-    Returns:
-        For each call of a layer: the layer, whether it was given an input of the model, and whether it returned
-        an output. Nothing where the model is not built, or cannot be called so.
+    Empty where the model is not built, or cannot be called so.
     """
     shapes = getattr(model, "_build_shapes_dict", None) or {}
     arguments = [_symbolic(shape) for shape in shapes.values()]
     if not model.built or not arguments or any(argument is None for argument in arguments):
-        return []
+        return _NOTHING_SEEN
     calls: list[tuple[Any, list[Any], list[Any]]] = []
-    seen: list[tuple[Any, bool, bool]] = []
+    traces: list[_Trace] = []
     layers = list(model._flatten_layers(include_self=False))  # noqa: SLF001 - `layers` are the direct ones only
 
     def call(*values: Any) -> Any:
         result = model.call(*values)
-        inputs, outputs = keras.tree.flatten(values), keras.tree.flatten(result)
-        seen.extend((layer, _share(given, inputs), _share(got, outputs)) for layer, given, got in calls)
+        traces.append(_read(calls, inputs=keras.tree.flatten(values), outputs=keras.tree.flatten(result)))
         return result
 
     for layer in layers:
@@ -100,11 +135,26 @@ def _trace(model: Any) -> list[tuple[Any, bool, bool]]:
     try:
         compute_output_spec(call, *arguments)
     except Exception:  # noqa: BLE001 - a user's model may refuse symbolic tensors in any way: then it is unknown
-        return []
+        return _NOTHING_SEEN
     finally:
         for layer in layers:
             object.__delattr__(layer, "call")
-    return seen
+    return traces[-1]
+
+
+_NOTHING_SEEN = _Trace(calls=(), other_outputs=())
+
+
+def _read(calls: list[tuple[Any, list[Any], list[Any]]], *, inputs: list[Any], outputs: list[Any]) -> _Trace:
+    returned = [tensor for _, _, got in calls for tensor in got]
+    others = [each for each in outputs if hasattr(each, "dtype") and not _share([each], [*returned, *inputs])]
+    return _Trace(
+        calls=tuple(
+            _Call(layer=layer, takes_input=_share(given, inputs), gives_output=_share(got, outputs))
+            for layer, given, got in calls
+        ),
+        other_outputs=tuple(keras.backend.standardize_dtype(each.dtype) for each in others),
+    )
 
 
 def _listening(layer: Any, call: Any, calls: list[tuple[Any, list[Any], list[Any]]]) -> Any:
