@@ -87,6 +87,10 @@ class Governor:
         """Return the regime that a model was made under, or None."""
         return self._regimes.get(model)
 
+    def models(self) -> list[Any]:
+        """Return the models that were made under a regime, and are still there."""
+        return list(self._regimes)
+
     def is_pending(self, model: Any) -> bool:
         """Tell whether a model waits for its policy to be applied."""
         return model in self._pending and not self._building

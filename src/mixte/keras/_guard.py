@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from mixte.keras._describe import describe_layers
 from mixte.keras._framework import keras, to_host
+from mixte.keras._governor import GOVERNOR
 from mixte.keras._guard_batch import BatchMemory
 from mixte.keras._guard_cause import find_cause, first_bad_weight
 from mixte.keras._guard_text import scale_text, what_to_do, what_was_found
@@ -275,7 +276,7 @@ class Guard:
 
     def _model_of(self, optimizers: list[Any]) -> Any:
         """Return the model whose weights these optimizers change; the smallest, if one is within another."""
-        models = self.batches.models()
+        models = self.batches.models() or GOVERNOR.models()
         wanted = {id(variable) for each in optimizers for variable in each._trainable_variables}  # noqa: SLF001
         fitting = [
             model for model in models if wanted & {id(variable) for variable in model.trainable_variables}
@@ -300,8 +301,8 @@ def _what_happened(alarm: _Alarm, model: Any, *, ended: bool) -> str:
                 f"floor, {scale}: no lower one can help."
             )
         case "loss":
-            scaled = "" if not scale else " It is computed before a loss scale multiplies it, so none can help."
-            return f"{begin} losses were not finite, {row}.{scaled}"
+            none_helps = " They are computed before a loss scale multiplies them, so none can help."
+            return f"{begin} losses were not finite, {row}.{none_helps if alarm.scale not in (None, 1) else ''}"
         case "weights":
             at = "" if alarm.step is None else f" at step {alarm.step}"
             return f"{begin} its weights are not finite{at}."

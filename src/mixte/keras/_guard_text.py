@@ -67,7 +67,7 @@ def what_was_found(cause: Cause, which: str) -> str:  # noqa: C901 - a sentence 
         case "not_reproduced":
             return f"{clean} outputs, loss and gradients are finite, in the run's own precision too."
         case "unknown":
-            return f"No batch could be replayed{': ' + cause.detail if cause.detail else ''}."
+            return f"No batch could be replayed: {cause.detail or 'none passed through Python, as in a compiled loop'}."
 
 
 def what_to_do(cause: Cause, *, gradient_layer: str | None, fixed: bool) -> str:  # noqa: C901 - as above
@@ -83,8 +83,8 @@ def what_to_do(cause: Cause, *, gradient_layer: str | None, fixed: bool) -> str:
             return "Clean the data: numpy.isfinite finds such values; drop or repair their samples."
         case "weights":
             return (
-                "Go back to a checkpoint from before, and lower the learning rate or limit the gradients "
-                "(clipnorm=1.0 in the optimizer)."
+                "Go back to a checkpoint from before; lower the learning rate, limit the gradients (clipnorm=1.0 in "
+                "the optimizer), or look for a bad batch before that step."
             )
         case "input_range":
             return f"Scale the inputs down before the model, by a Normalization layer for one, {_or_bfloat16(cause)}."

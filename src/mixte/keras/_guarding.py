@@ -97,21 +97,34 @@ def _patch_train_on_batch(guard: Guard, inside: Inside) -> None:
 
 def _patch_model_call(guard: Guard, inside: Inside) -> None:
     """See what a loop of the script's own calls its models with."""
-    original = keras.Model.__call__
+    call, stateless_call = keras.Model.__call__, keras.Model.stateless_call
     within = Inside()
 
-    @functools.wraps(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if inside or within:
-            return original(self, *args, **kwargs)
-        with within.entered():
-            result = original(self, *args, **kwargs)
-        if self.built and is_executing((args, kwargs)) and not _symbolic((args, kwargs)):
+    def note(model: Any, args: Any, kwargs: Any) -> None:
+        if model.built and is_executing((args, kwargs)) and not _symbolic((args, kwargs)):
             inputs, named = keras.tree.map_structure(_apart, (args, kwargs))
-            guard.batches.note_call(self, inputs, named)
+            guard.batches.note_call(model, inputs, named)
+
+    @functools.wraps(call)
+    def noted_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if inside or within:
+            return call(self, *args, **kwargs)
+        with within.entered():
+            result = call(self, *args, **kwargs)
+        note(self, args, kwargs)
         return result
 
-    keras.Model.__call__ = call
+    @functools.wraps(stateless_call)
+    def noted_stateless_call(self: Any, trainable: Any, others: Any, *args: Any, **kwargs: Any) -> Any:
+        if inside or within:
+            return stateless_call(self, trainable, others, *args, **kwargs)
+        with within.entered():
+            result = stateless_call(self, trainable, others, *args, **kwargs)
+        note(self, args, {name: value for name, value in kwargs.items() if name != "return_losses"})
+        return result
+
+    keras.Model.__call__ = noted_call
+    keras.Model.stateless_call = noted_stateless_call
 
 
 def _symbolic(values: Any) -> bool:
