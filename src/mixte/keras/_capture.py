@@ -173,7 +173,7 @@ class Capture:
         asked = self._window
         if end < asked.end:
             how = "ended" if finished else "was broken off"
-            return f"Not the steps up to {asked.end - 1}: the training {how} in step {end - 1}."
+            return f"Not the steps up to {asked.end - 1}: the training {how} after step {end - 1}."
         if first > asked.first:
             return (
                 f"Not from step {asked.first} on: in a loop of the script's own, the first step is seen only when it "
