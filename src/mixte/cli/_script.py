@@ -15,7 +15,7 @@ from mixte._errors import InputError, MixteError
 from mixte.cli._traceback import explain, show_exception
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mixte.records import Stopped
 
@@ -59,7 +59,9 @@ def check_script(script: str) -> Path:
     return path
 
 
-def run_script(script: str, arguments: Sequence[str]) -> Outcome:
+def run_script(
+    script: str, arguments: Sequence[str], *, stopped: Callable[[], bool] = lambda: False
+) -> Outcome:
     """Run a script to its end, in this process.
 
     ``sys.argv``, ``sys.path[0]`` and ``__main__`` are what the script would find under ``python``. An exception
@@ -68,6 +70,7 @@ def run_script(script: str, arguments: Sequence[str]) -> Outcome:
     Args:
         script: Path of the script; see ``check_script``.
         arguments: Its own arguments.
+        stopped: Whether an interrupt was of our own doing: then it is not shown.
     """
     # As Python itself does it: joined with the working directory, not normalised.
     path = script if Path(script).is_absolute() else f"{Path.cwd()}/{script}"
@@ -82,7 +85,8 @@ def run_script(script: str, arguments: Sequence[str]) -> Outcome:
         case SystemExit() as error:
             return _exited(error)
         case KeyboardInterrupt() as error:
-            show_exception(error)
+            if not stopped():
+                show_exception(error)
             return Outcome(status="interrupted", exit_code=130, exception="KeyboardInterrupt")
         case MixteError() as error if (finding := _finding(error)) is not None:
             return Outcome(status="failed", exit_code=1, finding=finding)

@@ -124,7 +124,11 @@ def run(arguments: argparse.Namespace) -> int:
         before=lambda: _enforce_backend(options.backend),
         after=lambda: recorders.append(_begin(options, writer, started_s)),
     )
-    outcome = run_script(options.script, options.arguments)
+    outcome = run_script(
+        options.script,
+        options.arguments,
+        stopped=lambda: any(recorder.guard.interrupted for recorder in recorders),
+    )
     _flush_output()
     outcome = _close(writer, recorders, outcome, messages)
     ending.interrupted = outcome.status == "interrupted"

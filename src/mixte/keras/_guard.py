@@ -238,7 +238,11 @@ class Guard:
         gradient_layer = None if gradient is None or model is None else _layer_of(model, gradient)
         law = getattr(alarm.source, "law", None)
         remedy = what_to_do(
-            cause, gradient_layer=gradient_layer, fixed=isinstance(law, FixedScale) and law.scale > 1
+            cause,
+            gradient_layer=None
+            if alarm.reason == "loss"
+            else gradient_layer,  # a bad loss makes all gradients bad
+            fixed=isinstance(law, FixedScale) and law.scale > 1,
         )
         sentences = [_what_happened(alarm, model, ended=ended)]
         if gradient is not None:

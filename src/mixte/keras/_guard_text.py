@@ -111,10 +111,17 @@ def what_to_do(cause: Cause, *, gradient_layer: str | None, fixed: bool) -> str:
         case "gradient_range" if fixed:
             return "Use a scale that finds its place by itself: --loss-scale dynamic, or law=DynamicScale()."
         case "gradient_range" | "not_reproduced" | "unknown":
-            keep = _keep(gradient_layer) if gradient_layer else "Keep the layers with large values in float32"
+            named = (
+                "To have the layer at fault named, let the script run some steps without its tf.function or jit. "
+                if cause.kind == "unknown" and cause.detail is None
+                else ""
+            )
             if cause.dtype == "float32":
-                return "Lower the learning rate, or limit the gradients (clipnorm=1.0 in the optimizer)."
-            return f"{keep}, lower the learning rate, {_or_bfloat16(cause)}."
+                return (
+                    f"{named}Lower the learning rate, or limit the gradients (clipnorm=1.0 in the optimizer)."
+                )
+            keep = _keep(gradient_layer) if gradient_layer else "Keep the layers with large values in float32"
+            return f"{named}{keep}, lower the learning rate, {_or_bfloat16(cause)}."
 
 
 def number(value: float | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from mixte.keras._framework import BaseOptimizer, keras
 from mixte.keras._governor import GOVERNOR
+from mixte.keras._misuse import install_misuse_checks
 
 _INSTALLED: list[bool] = []
 _CHECKED = "_mixte_checked"  # on an optimizer: whether its losses are scaled has been looked at
@@ -28,6 +29,7 @@ def install() -> None:
     _patch_compile()
     _patch_keras_scaler_init()
     _patch_optimizer_apply()
+    install_misuse_checks()
 
 
 def _patch_layer_init() -> None:
