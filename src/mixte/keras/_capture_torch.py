@@ -68,7 +68,19 @@ def _mark_layers() -> Callable[[], None]:
 
     The mark is there only while the profiler runs, so that it costs nothing before and after.
     """
-    original = keras.Layer.__call__
+    # Model may have a call of its own, made from Layer's before it was marked: see _guarding.
+    homes = [kind for kind in (keras.Layer, keras.Model) if "__call__" in vars(kind)]
+    undoings = [_mark_calls_of(home) for home in homes]
+
+    def undo() -> None:
+        for undo_one in undoings:
+            undo_one()
+
+    return undo
+
+
+def _mark_calls_of(home: Any) -> Callable[[], None]:
+    original = home.__call__
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -78,8 +90,8 @@ def _mark_layers() -> Callable[[], None]:
             return original(self, *args, **kwargs)
 
     def undo() -> None:
-        if keras.Layer.__call__ is call:
-            keras.Layer.__call__ = original
+        if home.__call__ is call:
+            home.__call__ = original
 
-    keras.Layer.__call__ = call
+    home.__call__ = call
     return undo

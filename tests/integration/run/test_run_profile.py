@@ -204,7 +204,7 @@ def test_a_wrong_window_is_one_line_that_says_what_is_allowed(
 
 
 def test_the_verdict_on_a_gpus_kernels_is_that_of_mixte_verify(shared: Path, tmp_path: Path) -> None:
-    name = "h100_timesformer.json.gz"
+    name = "h100_timesformer_bf16_align1.json.gz"
     (tmp_path / "profile").mkdir()
     shutil.copy(shared / "data/profiles/kineto" / name, tmp_path / "profile")
     captured = CapturedProfile(asked=StepRange(first=2, end=4), steps=StepRange(first=2, end=4))

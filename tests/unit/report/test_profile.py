@@ -24,8 +24,10 @@ def test_kernels_give_the_shares_of_their_time_and_of_the_matrix_work() -> None:
         ("profile", "steps 10 to 19 on Tesla T4, 12.3 ms of GPU kernel time"),
         (
             "tensor cores",
-            "60.0% of the kernel time; 15.0% is matrix work without them, 0.0% unknown, 25.0% no matrix work. Of the "
-            "matrix work 80.0%",
+            (
+                "60.0% of the kernel time; 15.0% is matrix work without them, 0.0% unknown, 25.0% no matrix work. Of the "
+                "matrix work 80.0%"
+            ),
         ),
     ]
 
@@ -48,8 +50,10 @@ def test_a_profile_of_the_cpu_gives_the_layers_with_the_most_matrix_work() -> No
         ("profile", "step 7; nothing ran on a GPU, so Tensor Cores had no part"),
         (
             "matrix work",
-            "49.0%, at most 69.0% of the CPU's time in operations: dense_0 10.0%, dense_1 9.0%, dense_2 8.0%, "
-            "dense_3 7.0%, dense_4 6.0%, 2 more 9.0%",
+            (
+                "49.0%, at most 69.0% of the CPU's time in operations: dense_0 10.0%, dense_1 9.0%, dense_2 8.0%, "
+                "dense_3 7.0%, dense_4 6.0%, 2 more 9.0%"
+            ),
         ),
         ("", "Not all."),
     ]
