@@ -34,7 +34,7 @@ def _wrappers(decisions: Sequence[Decision]) -> Iterable[str]:
     warned: set[int] = set()
     for inner in decisions:
         owner = inner.layer.owner
-        if owner is None or id(owner) in warned or not wraps_layers_of_script(owner.layer):
+        if owner is None or id(owner) in warned or not _is_wrapper(owner.layer):
             continue
         outer = next(decision for decision in decisions if decision.layer is owner)
         by_script = "script" in (outer.origin, inner.origin)
@@ -46,6 +46,10 @@ def _wrappers(decisions: Sequence[Decision]) -> Iterable[str]:
                 f"{inner.layer.path!r}, in {dtypes[1]}: what goes in and comes out is cast to {dtypes[0]}. In the "
                 "script, give both the same dtype; Keras does not pass a wrapper's dtype on."
             )
+
+
+def _is_wrapper(layer: Any) -> bool:
+    return wraps_layers_of_script(layer) or isinstance(layer, keras.layers.Bidirectional)
 
 
 def _narrowed_inputs(model: Any, decisions: Sequence[Decision]) -> Iterable[str]:

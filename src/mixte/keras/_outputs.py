@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from mixte.keras._framework import compute_output_spec, keras
+from mixte.keras._framework import BACKEND, compute_output_spec, keras
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +160,28 @@ def _read(calls: list[tuple[Any, list[Any], list[Any]]], *, inputs: list[Any], o
 def _listening(layer: Any, call: Any, calls: list[tuple[Any, list[Any], list[Any]]]) -> Any:
     @functools.wraps(call)  # Keras reads its signature
     def listen(*args: Any, **kwargs: Any) -> Any:
-        result = call(*args, **kwargs)
+        result = _in_compute_dtype(layer, call(*args, **kwargs))
         calls.append((layer, keras.tree.flatten((args, kwargs)), keras.tree.flatten(result)))
         return result
 
     return listen
+
+
+def _in_compute_dtype(layer: Any, result: Any) -> Any:
+    """Correct what a layer of Keras returned on symbolic tensors.
+
+    On PyTorch a variable has its own dtype there, not the one that it is read in: a layer that computes in float16
+    from float32 variables seems to return float32.
+    """
+    own = type(layer).__module__.partition(".")[0] == "keras" and not isinstance(layer, keras.Model)
+    if BACKEND != "torch" or not own or layer.compute_dtype == layer.variable_dtype:
+        return result
+
+    def correct(value: Any) -> Any:
+        stale = getattr(value, "dtype", None) is not None and value.is_floating_point()
+        return keras.ops.cast(value, layer.compute_dtype) if stale else value
+
+    return keras.tree.map_structure(correct, result)
 
 
 def _share(some: list[Any], others: list[Any]) -> bool:
