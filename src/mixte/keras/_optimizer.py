@@ -12,6 +12,7 @@ from mixte.keras._ownership import claim, release, scaled_by
 from mixte.keras._provenance import LastSkip, initial_note, note, read_note
 from mixte.keras._scaler import LossScaler, ScalerState, state_variable
 from mixte.keras._tracing import here, home, not_converted
+from mixte.keras._unscaling import Unscaled, looked_at
 from mixte.keras._update import OnSkip, Update, make_if, resolve_variables
 from mixte.scaling import (
     DynamicScale,
@@ -147,8 +148,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         gradients = list(grads)
         if not gradients:
             return keras.ops.convert_to_tensor(True)
-        update = self._unscaled_update(gradients, trainable_variables)
-        observation = self.scaler.observe(update.gradients, scaled=gradients)
+        unscaled, update = self._unscaled_update(gradients, trainable_variables)
+        observation = self.scaler.observe(unscaled)
         make_if(observation.finite, [update])
         self.scaler.update(observation)
         return keras.ops.convert_to_tensor(observation.finite)
@@ -163,9 +164,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         Raises:
             LossScaleError: If the loss was never scaled, or if all gradients are None.
         """
-        unscaled = self.scaler.unscale(list(grads))
+        unscaled = self.scaler.unscaled(list(grads))
         self._observed = self.scaler.observe(unscaled)
-        return unscaled
+        return unscaled.gradients
 
     @not_converted
     def apply_unscaled(self, grads: Iterable[Any], trainable_variables: Sequence[Any] | None = None) -> Any:
@@ -180,8 +181,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         gradients = list(grads)
         variables = resolve_variables(self, gradients, trainable_variables)
         self.scaler.require_scaled()
-        observation = self._as_unscaled(self.scaler.observe(gradients))
-        make_if(observation.finite, [self._update(gradients, variables)])
+        changed = looked_at(gradients)
+        observation = self._as_unscaled(self.scaler.observe(changed))
+        make_if(observation.finite, [self._update(changed, variables)])
         self.scaler.update(observation)
         return keras.ops.convert_to_tensor(observation.finite)
 
@@ -250,21 +252,22 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def _unscaled_update(
         self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None
-    ) -> Update:
-        """Return what ``apply`` would do, without doing it: for ``apply_together``."""
+    ) -> tuple[Unscaled, Update]:
+        """Return what ``apply`` would look at and do, without doing it: for ``apply_together``."""
         variables = resolve_variables(self, grads, trainable_variables)
         untouched = [self._overwrite_variable_with_gradient(variable) for variable in variables]
-        return self._update(self.scaler.unscale(grads, untouched=untouched), variables)
+        unscaled = self.scaler.unscaled(grads, untouched=untouched)
+        return unscaled, self._update(unscaled, variables)
 
-    def _update(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Update:
+    def _update(self, unscaled: Unscaled, variables: Sequence[Any]) -> Update:
         def to_note() -> Any:
             known = self._trainable_variables_indices
             places = [known.get(self._var_key(variable), -1) for variable in variables]
-            return note(gradients, places, self.scaler.steps + 1, self._noted.dtype)
+            return note(unscaled, places, self.scaler.steps + 1, self._noted.dtype)
 
         return Update(
             optimizer=self.inner_optimizer,
-            gradients=gradients,
+            gradients=unscaled.gradients,
             variables=variables,
             iterations_on_skip=self.iterations_on_skip,
             note=(self._noted, to_note),

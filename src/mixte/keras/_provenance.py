@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from mixte.keras._framework import BACKEND, keras, to_host
+from mixte.keras._framework import keras, to_host
+from mixte.keras._unscaling import stored_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mixte.keras._unscaling import Unscaled
 
 _NONE = -1
 
@@ -35,18 +38,20 @@ def initial_note() -> Any:
     return np.asarray([0, _NONE], "int64")
 
 
-def note(gradients: Sequence[Any], places: Sequence[int], step: Any, dtype: str) -> Any:
+def note(unscaled: Unscaled, places: Sequence[int], step: Any, dtype: str) -> Any:
     """Return what to note of a step that is skipped: an integer vector of two.
 
     Args:
-        gradients: Unscaled; None is passed over.
+        unscaled: The gradients; None is passed over.
         places: For each gradient, the index of its variable.
         step: The number of the step.
         dtype: The integer dtype to note in.
     """
     ops = keras.ops
-    present = [(place, each) for place, each in zip(places, gradients, strict=True) if each is not None]
-    finite = ops.stack([ops.all(ops.isfinite(_stored(gradient))) for _, gradient in present])
+    present = [
+        (place, each) for place, each in zip(places, unscaled.in_memory, strict=True) if each is not None
+    ]
+    finite = ops.stack([ops.all(ops.isfinite(unscaled.divide(stored_values(each)))) for _, each in present])
     indices = ops.convert_to_tensor([place for place, _ in present], dtype=dtype)
     first = ops.take(indices, ops.argmin(ops.cast(finite, "int32")))
     first = ops.where(ops.all(finite), ops.cast(_NONE, dtype), first)
@@ -63,12 +68,3 @@ def read_note(noted: Any, variables: Sequence[Any]) -> LastSkip | None:
 
 def _path(variable: Any) -> str:
     return getattr(variable, "path", None) or variable.name  # a tf.Variable has no path
-
-
-def _stored(gradient: Any) -> Any:
-    """Return the values of a sparse gradient, or the gradient itself."""
-    if BACKEND == "tensorflow" and type(gradient).__name__ == "IndexedSlices":
-        return gradient.values
-    if BACKEND == "torch" and gradient.is_sparse:
-        return gradient.coalesce().values()
-    return gradient

@@ -9,8 +9,9 @@ from mixte.keras._advance import advance
 from mixte.keras._framework import BACKEND, keras, to_host
 from mixte.keras._state import ScalerState, vectors_of
 from mixte.keras._step_memory import StepMemory
-from mixte.keras._survey import survey, unscale
+from mixte.keras._survey import survey
 from mixte.keras._tracing import not_converted, stale_trace
+from mixte.keras._unscaling import Unscaled, unscale
 from mixte.keras._variables import read
 from mixte.scaling import DynamicScale, FixedScale, LossScaleLaw, parse_law
 
@@ -106,34 +107,36 @@ class LossScaler:
         return keras.ops.multiply(keras.ops.cast(loss, wide), keras.ops.cast(scale, wide))
 
     @not_converted
-    def unscale(self, gradients: Sequence[Any], *, untouched: Sequence[bool] | None = None) -> list[Any]:
+    def unscale(self, gradients: Sequence[Any]) -> list[Any]:
         """Divide gradients by the scale that multiplied their loss, in float32 at least.
 
         Args:
             gradients: Tensors; None stays None, and sparse ones stay sparse.
-            untouched: For each, whether it is no derivative but the new value of a float8 scale. By default none.
 
         Raises:
             LossScaleError: If no loss was ever scaled: the gradients would become smaller by the scale.
+        """
+        return self.unscaled(gradients).gradients
+
+    def unscaled(self, gradients: Sequence[Any], *, untouched: Sequence[bool] | None = None) -> Unscaled:
+        """As ``unscale``, with what ``observe`` is to look at.
+
+        Args:
+            gradients: As for ``unscale``.
+            untouched: For each, whether it is no derivative but the new value of a float8 scale. By default none.
         """
         self.require_scaled()
         untouched = [False] * len(gradients) if untouched is None else untouched
         return unscale(gradients, self._divisor(), untouched=untouched)
 
-    def observe(self, unscaled: Sequence[Any], *, scaled: Sequence[Any] | None = None) -> Observation:
+    def observe(self, unscaled: Unscaled) -> Observation:
         """Look at the unscaled gradients of a step, and take note of its losses. Once per step.
-
-        Args:
-            unscaled: What ``unscale`` returned.
-            scaled: What it was given, if that is at hand: cheaper to look at in compiled code.
 
         Raises:
             LossScaleError: If all gradients are None.
         """
         losses_finite = self._memory.take_losses_finite()
-        return survey(
-            unscaled, scale=self._divisor(), loss_finite=losses_finite, needs=self.law.needs, scaled=scaled
-        )
+        return survey(unscaled, scale=self._divisor(), loss_finite=losses_finite, needs=self.law.needs)
 
     def require_scaled(self) -> None:
         """Raise ``LossScaleError`` if no loss was ever scaled, though this scaler divides gradients."""

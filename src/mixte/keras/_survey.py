@@ -1,8 +1,8 @@
-"""Unscale gradients in float32, and see in one pass whether any value is NaN or infinite, and the largest.
+"""See whether any value of unscaled gradients is NaN or infinite, and the largest, in one pass over them.
 
 The magnitudes of float32 numbers order as the integers of their bits without the sign, with infinity above
-every finite number and NaN above infinity. So one integer maximum per gradient tells all three (IEEE 754-2019,
-section 3.4), on every backend alike: a floating-point maximum need not carry a NaN on.
+every finite number and NaN above infinity. So one integer maximum per tensor tells all three (IEEE 754-2019,
+section 3.4); and where a backend's floating-point maximum is known to carry NaN on, that one does.
 """
 
 from __future__ import annotations
@@ -12,214 +12,147 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixte._errors import LossScaleError
-from mixte.keras._conditional import compiles_with_xla
+from mixte.keras._conditional import choose, compiles_with_xla
 from mixte.keras._framework import BACKEND, keras
 from mixte.scaling import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from mixte.keras._unscaling import Unscaled
 
 _MAGNITUDE = 0x7FFFFFFF
 _INFINITY = 0x7F800000
 _FLOAT16_MIN_NORMAL = 2.0**-14
 
-# Below this many elements, gradients are joined before they are looked at: two hundred small ones then cost a
-# few operations, not hundreds. Larger ones would cost more to copy than an operation costs to start.
-_SMALL_ELEMENTS = 1 << 14
 
-
-def _float32() -> Any:
-    if BACKEND == "torch":
-        import torch
-
-        return torch.float32
-    return "float32"  # the dtypes of TensorFlow and JAX compare equal to their names
-
-
-_FLOAT32 = _float32()
-
-
-def survey(
-    gradients: Sequence[Any],
-    *,
-    scale: Any,
-    loss_finite: Any,
-    needs: frozenset[str],
-    scaled: Sequence[Any] | None = None,
-) -> Observation:
+def survey(unscaled: Unscaled, *, scale: Any, loss_finite: Any, needs: frozenset[str]) -> Observation:
     """Look at unscaled gradients once.
 
     The step is good if they are finite. A loss that is not (a float16 sum that overflowed, say) may well have
     true, finite gradients; where they are not, it tells the cause.
 
     Args:
-        gradients: Tensors; of a sparse one only its values are read; None is passed over.
+        unscaled: The gradients.
         scale: The scale that multiplied the loss; read only where ``needs`` asks for the underflow.
         loss_finite: Scalar bool tensor, or None where the loss is not known.
-        needs: The costly fields of ``Observation`` that the law reads.
-        scaled: The same gradients before they were unscaled, if they are at hand. XLA would compute the small
-            unscaled ones twice, once to join them, in a kernel for each: it joins these, and unscales them
-            together.
+        needs: The fields of ``Observation`` beside the flags that the law reads.
 
     Raises:
         LossScaleError: If all gradients are None.
     """
-    values = [_values(gradient) for gradient in gradients if gradient is not None]
-    if not values:
+    if all(gradient is None for gradient in unscaled.gradients):
         raise LossScaleError(
-            f"all {len(gradients)} gradients are None: the loss does not depend on any of the variables. Compute "
-            "it from the model's output, inside the gradient tape or the differentiated function, and check "
-            "that the optimizer was given the variables of that model."
+            f"all {len(unscaled.gradients)} gradients are None: the loss does not depend on any of the variables. "
+            "Compute it from the model's output, inside the gradient tape or the differentiated function, and "
+            "check that the optimizer was given the variables of that model."
         )
     ops = keras.ops
-    if scaled is None or not compiles_with_xla(scale):
-        largest_bits = _largest_magnitude_bits(values)
-    else:
-        joined = _join_small([_values(gradient) for gradient in scaled if gradient is not None])
-        divide = _by_multiplying(scale)
-        largest_bits = _largest([_magnitude_bits(divide(group)) for group in joined])
-    fraction = _underflow_fraction(values, scale) if "underflow_fraction" in needs else None
+    fraction = _underflow_fraction(unscaled, scale) if "underflow_fraction" in needs else None
     if BACKEND == "torch":
-        return _on_host(largest_bits, loss_finite, fraction)
+        return _on_host(_largest_torch(unscaled.blocks), loss_finite, fraction)
+    largest = unscaled.divide(_largest(unscaled.blocks, exactly="largest_gradient" in needs))
     return Observation(
-        finite=largest_bits < _INFINITY,
-        has_nan=largest_bits > _INFINITY,
+        finite=_is_finite(largest),
+        has_nan=largest != largest,  # noqa: PLR0124 - true of NaN alone
         loss_finite=ops.convert_to_tensor(True) if loss_finite is None else loss_finite,
-        largest_gradient=_as_float32(largest_bits),
+        largest_gradient=largest,
         underflow_fraction=ops.cast(0.0, "float32") if fraction is None else fraction,
     )
 
 
-def _on_host(largest_bits: Any, loss_finite: Any, fraction: Any) -> Observation:
+def _on_host(largest: Any, loss_finite: Any, fraction: Any) -> Observation:
     """Bring what was seen to the host, at once: the one time in a step that PyTorch waits for the device."""
     import torch
 
     if loss_finite is None:
-        bits, loss = int(largest_bits), True
+        value, loss = np.float32(float(largest)), True
     else:
-        bits, loss = torch.stack([largest_bits, loss_finite.to(largest_bits.dtype)]).tolist()
+        value, loss = torch.stack([largest, loss_finite.to(largest.dtype)]).tolist()
     return Observation(
-        finite=np.bool_(bits < _INFINITY),
-        has_nan=np.bool_(bits > _INFINITY),
+        finite=np.bool_(np.isfinite(value)),
+        has_nan=np.bool_(np.isnan(value)),
         loss_finite=np.bool_(loss),
-        largest_gradient=np.int32(bits).view(np.float32),
+        largest_gradient=np.float32(value),
         underflow_fraction=np.float32(0.0 if fraction is None else float(fraction)),
     )
 
 
-def unscale(gradients: Sequence[Any], scale: Any, *, untouched: Sequence[bool]) -> list[Any]:
-    """Divide gradients by the scale, in float32 at least. None stays None; sparse ones stay sparse.
-
-    Under XLA they are multiplied by the reciprocal: XLA computes a division that several operations read, the check
-    and the update, once and apart, which takes a kernel for each gradient; a product it computes wherever it is
-    read. For a power of two, as nearly all laws give, the result is the same; for another scale it may differ
-    in the last bit.
+def _largest(blocks: list[Any], *, exactly: bool) -> Any:
+    """Return the largest magnitude as a float32 scalar: NaN if any is NaN.
 
     Args:
-        gradients: What differentiating the scaled loss gave.
-        scale: float32 scalar tensor.
-        untouched: For each gradient, whether it is no derivative but the new value of a float8 scale, which
-            Keras hands on as a gradient.
+        blocks: Float32 tensors.
+        exactly: Whether it must be that number where all is finite. Otherwise it may be any finite number.
     """
-    if BACKEND == "torch":
-        return _unscale_torch(gradients, scale, untouched)
-    divide = _by_multiplying(scale) if compiles_with_xla(scale) else lambda gradient: gradient / scale
-    return [
-        gradient if gradient is None or untouched[index] else _divided(gradient, scale, divide)
-        for index, gradient in enumerate(gradients)
-    ]
+    if BACKEND == "jax":
+        return keras.ops.max(keras.ops.stack([_largest_jax(block) for block in blocks]))
+    import tensorflow as tf
+
+    def by_bits() -> Any:
+        maxima = [tf.reduce_max(_bits(block)) for block in blocks]
+        return tf.bitcast(tf.reduce_max(tf.stack(maxima)), tf.float32)
+
+    if exactly or compiles_with_xla(blocks[0]):
+        return by_bits()
+    # A sum reads each value once, the bits take three times as long. It is finite only if every value is; should it
+    # overflow though they all are, the bits tell.
+    total = tf.add_n([tf.reduce_sum(block) for block in blocks])
+    return choose(tf.math.is_finite(total), lambda: total, by_bits)
 
 
-def _by_multiplying(scale: Any) -> Callable[[Any], Any]:
-    """Return a division by the scale made of products only, right for every normal float32 scale.
+def _is_finite(largest: Any) -> Any:
+    """Tell whether a magnitude is finite, by a division.
 
-    The reciprocal of a scale beyond 2**126 is subnormal, and XLA's kernels take that as 0: such a scale is divided in
-    two steps.
+    XLA computes what is cheap wherever it is read: every update would work the flag out again, from all that the
+    largest magnitude comes from. A division it computes once.
     """
-    ops = keras.ops
-    second = ops.where(scale > 2.0**64, 2.0**-64, 1.0)
-    first = 1.0 / (scale * second)
-    return lambda gradient: (gradient * first) * second
+    return largest / keras.ops.maximum(largest, 1.0) <= 1.0
 
 
-def _divided(gradient: Any, scale: Any, divide: Callable[[Any], Any]) -> Any:
-    if _is_indexed_slices(gradient):
-        values = _divided(gradient.values, scale, divide)
-        return type(gradient)(values, gradient.indices, gradient.dense_shape)
-    if gradient.dtype == scale.dtype:  # nearly always: float32 variables have float32 gradients
-        return divide(gradient)
-    if keras.backend.standardize_dtype(gradient.dtype) == "float64":
-        return gradient / keras.ops.cast(scale, "float64")
-    return divide(keras.ops.cast(gradient, "float32"))
+def _largest_jax(block: Any) -> Any:
+    """Return the largest magnitude of an array.
+
+    XLA's maximum carries NaN on. As a reduction of its own it reads the array once; of the array's bits, or of its
+    absolute values, XLA for processors would make a copy first. The longest axis is reduced last, because that
+    is how the reduction is spread over cores and vector registers.
+
+    Of gradients that were joined to a vector the bits are taken: XLA would make of a plain maximum one for each.
+    """
+    from jax import lax, numpy as jnp
+
+    if block.ndim == 1:
+        return lax.bitcast_convert_type(jnp.max(_bits(block)), jnp.float32)
+
+    def larger(first: Any, second: Any) -> Any:
+        return lax.max(lax.abs(first), lax.abs(second))
+
+    zero = jnp.float32(0.0)
+    longest = max(range(block.ndim), key=lambda axis: block.shape[axis], default=None)
+    others = tuple(axis for axis in range(block.ndim) if axis != longest)
+    along = lax.reduce(block, zero, larger, others) if others else block
+    return lax.abs(lax.reduce(along, zero, larger, tuple(range(along.ndim))))
 
 
-def _unscale_torch(gradients: Sequence[Any], scale: Any, untouched: Sequence[bool]) -> list[Any]:
-    import torch
-
-    result = list(gradients)
-    places = [i for i, g in enumerate(gradients) if g is not None and not untouched[i] and not g.is_sparse]
-    wide = [
-        g if g.dtype in (torch.float32, torch.float64) else g.float() for g in (gradients[i] for i in places)
-    ]
-    with torch.no_grad():
-        if wide:
-            divided = torch._foreach_div(wide, float(scale))  # noqa: SLF001 - PyTorch's own optimizers use it
-            for place, value in zip(places, divided, strict=True):
-                result[place] = value
-        for place, gradient in enumerate(gradients):
-            if gradient is not None and gradient.is_sparse and not untouched[place]:
-                # A float16 sum over repeated rows may overflow: coalesce in float32.
-                result[place] = (gradient.float().coalesce()) / float(scale)
-    return result
-
-
-def _is_indexed_slices(gradient: Any) -> bool:
-    return BACKEND == "tensorflow" and type(gradient).__name__ == "IndexedSlices"
-
-
-def _values(gradient: Any) -> Any:
-    """Return the stored values of a sparse gradient, or the gradient itself; float64 clipped to float32."""
-    if _is_indexed_slices(gradient):
-        gradient = gradient.values
-    elif BACKEND == "torch" and gradient.is_sparse:
-        gradient = gradient.coalesce().values()
-    if gradient.dtype == _FLOAT32:
-        return gradient
-    if keras.backend.standardize_dtype(gradient.dtype) == "float64":
-        limit = 3.4028234663852886e38  # the largest float32: a larger float64 is no overflow
-        within = keras.ops.clip(gradient, -limit, limit)
-        gradient = keras.ops.where(keras.ops.isfinite(gradient), within, gradient)
-    return keras.ops.cast(gradient, "float32")
-
-
-def _largest_magnitude_bits(values: list[Any]) -> Any:
-    if BACKEND == "torch":
-        return _largest_magnitude_bits_torch(values)
-    return _largest([_magnitude_bits(group) for group in _join_small(values)])
-
-
-def _largest(groups: list[Any]) -> Any:
-    maxima = [keras.ops.max(group) for group in groups]
-    return maxima[0] if len(maxima) == 1 else keras.ops.max(keras.ops.stack(maxima))
-
-
-def _largest_magnitude_bits_torch(values: list[Any]) -> Any:
+def _largest_torch(blocks: Sequence[Any]) -> Any:
     import torch
 
     # PyTorch's maxima carry NaN on, and so does its infinity norm.
     with torch.no_grad():
-        small = [value.reshape(-1) for value in values if value.numel() <= _SMALL_ELEMENTS]
-        large = [value for value in values if value.numel() > _SMALL_ELEMENTS]
+        small = [block.reshape(-1) for block in blocks if block.numel() <= _JOINED_ELEMENTS]
+        large = [block for block in blocks if block.numel() > _JOINED_ELEMENTS]
         maxima = [*torch._foreach_norm(large, float("inf"))] if large else []  # noqa: SLF001 - one call for all
         joined = torch.cat(small) if small else None
         if joined is not None and joined.numel():
             maxima.append(joined.abs_().amax())
-        if not maxima:  # every gradient is empty
-            return torch.tensor(0, dtype=torch.int32)
-        return torch.stack(maxima).amax().view(torch.int32) & _MAGNITUDE
+        return torch.stack(maxima).amax() if maxima else torch.tensor(0.0)  # every gradient is empty
 
 
-def _magnitude_bits(values: Any) -> Any:
+_JOINED_ELEMENTS = 1 << 14  # on PyTorch: below, one copy of all costs less than a call for each
+
+
+def _bits(values: Any) -> Any:
+    """Return the bits of float32 values without the sign, as int32."""
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
@@ -229,43 +162,10 @@ def _magnitude_bits(values: Any) -> Any:
     return lax.bitcast_convert_type(values, jnp.int32) & _MAGNITUDE
 
 
-def _as_float32(bits: Any) -> Any:
-    if BACKEND == "tensorflow":
-        import tensorflow as tf
-
-        return tf.bitcast(bits, tf.float32)
-    if BACKEND == "torch":
-        import torch
-
-        return bits.view(torch.float32)
-    from jax import lax, numpy as jnp
-
-    return lax.bitcast_convert_type(bits, jnp.float32)
-
-
-def _join_small(values: list[Any]) -> list[Any]:
-    """Return the large tensors as they are, and one vector of all the small ones, with a leading zero."""
-    ops = keras.ops
-    small = [value for value in values if _is_small(value)]
-    large = [value for value in values if not _is_small(value)]
-    # The zero keeps the maximum defined where every gradient is empty.
-    joined = ops.concatenate([ops.zeros((1,), "float32"), *(ops.reshape(value, (-1,)) for value in small)])
-    return [joined, *large]
-
-
-def _is_small(value: Any) -> bool:
-    elements = 1
-    for size in value.shape:
-        if size is None:  # the values of a sparse gradient, whose number is known only when it runs
-            return True
-        elements *= size
-    return elements <= _SMALL_ELEMENTS
-
-
-def _underflow_fraction(values: list[Any], scale: Any) -> Any:
+def _underflow_fraction(unscaled: Unscaled, scale: Any) -> Any:
     """Return the share of the non-zero values that are below float16's normal numbers once scaled."""
     ops = keras.ops
-    magnitudes = [ops.abs(value) for value in values]
+    magnitudes = [ops.abs(unscaled.divide(block)) for block in unscaled.blocks]
     small = [
         ops.sum(ops.cast(ops.logical_and(m > 0, m * scale < _FLOAT16_MIN_NORMAL), "float32"))
         for m in magnitudes

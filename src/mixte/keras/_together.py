@@ -60,14 +60,15 @@ def apply_together(
     optimizers = [optimizer for optimizer, _, _ in updates]
     ready = [optimizer._unscaled_update(list(grads), variables) for optimizer, grads, variables in updates]  # noqa: SLF001 - ours
     seen = [
-        optimizer.scaler.observe(update.gradients) for optimizer, update in zip(optimizers, ready, strict=True)
+        optimizer.scaler.observe(unscaled) for optimizer, (unscaled, _) in zip(optimizers, ready, strict=True)
     ]
+    waiting = [update for _, update in ready]
     everything = combined(seen)
     if skip == "joint":
-        make_if(everything.finite, ready)
-        applied = [everything] * len(ready)
+        make_if(everything.finite, waiting)
+        applied = [everything] * len(waiting)
     else:
-        for update, observation in zip(ready, seen, strict=True):
+        for update, observation in zip(waiting, seen, strict=True):
             make_if(observation.finite, [update])
         applied = seen
     for scaler in {id(optimizer.scaler): optimizer.scaler for optimizer in optimizers}.values():
@@ -116,14 +117,14 @@ def apply_losses(
     seen: list[Observation] = []
     summed: list[Any] = [None] * len(variables)
     for scaler, gradients in losses:
-        unscaled = scaler.unscale(list(gradients))
-        if len(unscaled) != len(variables):
+        unscaled = scaler.unscaled(list(gradients))
+        if len(unscaled.gradients) != len(variables):
             raise InputError(
-                f"the scaler {scaler.name!r} was given {len(unscaled)} gradients for {len(variables)} variables. "
-                "Give one for each; None for a variable on which its loss does not depend."
+                f"the scaler {scaler.name!r} was given {len(unscaled.gradients)} gradients for {len(variables)} "
+                "variables. Give one for each; None for a variable on which its loss does not depend."
             )
         seen.append(scaler.observe(unscaled))
-        summed = [_sum(total, gradient) for total, gradient in zip(summed, unscaled, strict=True)]
+        summed = [_sum(total, gradient) for total, gradient in zip(summed, unscaled.gradients, strict=True)]
     everything = combined(seen)
     make_if(everything.finite, [Update(optimizer=optimizer, gradients=summed, variables=variables)])
     for scaler, own in zip(scalers, seen, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from math import log2
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class LogMaxScale(LossScaleLaw):
     Raises:
         InputError: On construction, if a parameter is out of its range or the bounds exclude the start.
     """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"largest_gradient"})
 
     initial_scale: float = 1.0
     _: KW_ONLY

@@ -55,7 +55,7 @@ class UnderflowScale(LossScaleLaw):
         InputError: On construction, if a parameter is out of its range or the bounds exclude the start.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"underflow_fraction"})
+    needs: ClassVar[frozenset[str]] = frozenset({"largest_gradient", "underflow_fraction"})
 
     initial_scale: float = 128.0
     _: KW_ONLY
