@@ -152,7 +152,7 @@ def _keep(path: str | None, layer: Any = None) -> str:
     if path is None or isinstance(layer, keras.Model):
         return 'Compute that part of the model\'s call() in a layer with dtype="float32"'
     pattern = ByPath.exactly(path).pattern
-    return f'Keep it in float32 by a rule of the policy (path = "{pattern}", precision = "float32")'
+    return f'Keep {path!r} in float32 by a rule of the policy (path = "{pattern}", precision = "float32")'
 
 
 def _or_bfloat16(cause: Cause) -> str:
