@@ -34,17 +34,43 @@ def sublayers(layer: Any) -> list[Any]:
 def explicit_dtype(layer: Any) -> str | None:
     """Return the name of the dtype policy that the script gave to this layer by ``dtype=``, or None.
 
-    A name was written by a person; a layer that is built by another layer, or read from a file, is handed a
-    policy object or a configuration instead. Known exactly for layers made under ``mixte.keras.use``; of others
-    Keras keeps the constructor's arguments if all of them are plain values.
+    A name was written by a person; a layer that is built by another layer is handed a policy object instead.
+    Known exactly for layers made under ``mixte.keras.use``; of others Keras keeps the constructor's arguments if
+    all of them are plain values. A layer that was read from a file, or copied, has the dtype of its configuration,
+    which no script gave.
     """
     if layer.dtype_policy.quantization_mode is not None:  # quantised: no policy is to take that back
         return layer.dtype_policy.name
+    if _made_from_configuration(layer):
+        return None
     if hasattr(layer, "_mixte_dtype_argument"):
         return layer._mixte_dtype_argument  # noqa: SLF001 - ours
-    arguments = getattr(layer, "_auto_config", None)
-    value = getattr(arguments, "config", {}).get("dtype") if arguments is not None else None
+    value = _arguments(layer).get("dtype")
     return value if isinstance(value, str) else None
+
+
+def _arguments(layer: Any) -> dict[str, Any]:
+    """Return the constructor's arguments, with defaults, if all of them are plain values; else nothing."""
+    return getattr(getattr(layer, "_auto_config", None), "config", {})
+
+
+def _made_from_configuration(layer: Any) -> bool:
+    """Tell whether a layer was made by ``from_config``: when a model is loaded or cloned.
+
+    Its arguments are then those of ``get_config``: with ``trainable``, which hardly any script writes, and with
+    initializers and the like as configurations, which no script writes.
+    """
+    if isinstance(layer, keras.layers.Wrapper):  # whose arguments are never plain
+        return _made_from_configuration(layer.layer)
+    arguments = _arguments(layer)
+    if not arguments.keys() >= {"trainable", "dtype"}:
+        return False
+    try:
+        configuration = layer.get_config()
+    except Exception:  # noqa: BLE001 - a layer of the script's own may have none
+        return False
+    nested = [key for key, value in configuration.items() if isinstance(value, dict) and key != "dtype"]
+    return all(isinstance(arguments.get(key), dict) for key in nested)
 
 
 def _walk(
@@ -86,10 +112,14 @@ def wraps_layers_of_script(layer: Any) -> bool:
 
 
 def _dtype_by_script(layer: Any, owner: LayerDescription | None) -> str | None:
-    explicit = explicit_dtype(layer)
-    if explicit is not None or owner is None or wraps_layers_of_script(owner.layer):
-        return explicit
-    return owner.dtype_set_by_user
+    if owner is None or wraps_layers_of_script(owner.layer):
+        return explicit_dtype(layer)
+    if isinstance(owner.layer, keras.layers.Bidirectional):  # it copies the layer of the script
+        mark = getattr(layer, "_mixte_dtype_argument", None)
+        return owner.dtype_set_by_user if mark is None else mark
+    if layer.dtype_policy.quantization_mode is not None:
+        return layer.dtype_policy.name
+    return owner.dtype_set_by_user  # a part that the owner made itself
 
 
 def _is_keras_layer(layer: Any) -> bool:
