@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mixte.keras._recorder import Recorder
+    from mixte.profiles import Profile
     from mixte.profiles._cpu_work import CpuOperation
+    from mixte.profiles._verdict import ProfileVerdict
     from mixte.records import CapturedProfile, CpuTime, Model, OperationTime, RecordWriter, StepRange
 
-_MOST_OPERATIONS = 50
+_MOST_OPERATIONS = 20
 
 
 def add_profile_argument(parser: argparse.ArgumentParser) -> None:
@@ -108,11 +110,11 @@ def _with_verdict(profile: CapturedProfile, path: Path, models: Sequence[Model])
     from mixte.profiles import read_profile
     from mixte.profiles._cpu_work import read_cpu_operations
     from mixte.profiles._document import gpus_used
-    from mixte.profiles._verdict import judge
     from mixte.records import KernelShares
 
     with Progress(path) as progress:
-        verdict = judge(read_profile(path, progress=progress.report))
+        whole = read_profile(path, progress=progress.report)
+        verdict = _in_steps(whole)
         if verdict.shares is None:
             operations = read_cpu_operations(path, progress=progress.report)
             return replace(
@@ -121,12 +123,23 @@ def _with_verdict(profile: CapturedProfile, path: Path, models: Sequence[Model])
                 cpu=_cpu_time(operations, models),
             )
     gpus = gpus_used(verdict)
+    time_ns, all_ns = verdict.profile.gpu_time_ns, whole.gpu_time_ns
     return replace(
         profile,
         device=gpus[0].name if gpus else None,
-        gpu_time_ns=verdict.profile.gpu_time_ns,
+        gpu_time_ns=time_ns,
+        gpu_time_outside_ns=None if time_ns is None or all_ns is None else all_ns - time_ns,
         shares=KernelShares(**asdict(verdict.shares)),
     )
+
+
+def _in_steps(profile: Profile) -> ProfileVerdict:
+    """Judge the kernels of the marked steps; all, if none is linked to a step."""
+    from mixte.profiles._verdict import judge
+
+    if any(kernel.step is not None for kernel in profile.kernels):
+        return judge(profile, steps=(min(profile.steps), max(profile.steps) + 1))
+    return judge(profile)
 
 
 def _cpu_time(operations: Sequence[CpuOperation], models: Sequence[Model]) -> CpuTime | None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import shutil
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 from mixte.keras._framework import BACKEND
 from mixte.records import CapturedProfile, StepRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -43,8 +42,8 @@ class BackendProfiler(Protocol):
         """Wait until the devices have done all that they were given."""
         ...
 
-    def mark(self, step: int) -> AbstractContextManager[Any]:
-        """Give a context that marks a step in the profile, as ``mixte verify --steps`` finds it."""
+    def mark(self, step: int | None) -> None:
+        """Mark in the profile that a step begins, as ``mixte verify --steps`` finds it; None: something else begins."""
         ...
 
 
@@ -94,7 +93,6 @@ class Capture:
         self._directory = directory
         self._profiler = profiler
         self._state = _State.WAITING
-        self._mark: AbstractContextManager[Any] | None = None
         self._first: int | None = None  # the first step in the profile
         self._begun = 0  # the last step that was begun, in the profile or before it
         self._problem: str | None = None
@@ -106,19 +104,16 @@ class Capture:
             Whether the profiler was started or stopped, which took time that is no step's.
         """
         was = self._state
-        self._end_mark()
         if self._state is _State.RUNNING and first >= self._window.end:
             self._stop()
         elif self._state is _State.WAITING and first >= self._window.end:
-            self._give_up(
-                f"none: step {last - 1} was seen only when it ended, as the first of a loop of its own is."
-            )
+            self._give_up("none: in a loop of the script's own, the first step is seen only when it ends.")
         elif self._state is _State.WAITING and last >= self._window.first:
             self._start(first)
         if self._state is not _State.OVER:
             self._begun = last
         if self._state is _State.RUNNING:
-            self._begin_mark(first)
+            self._mark(first)
         return self._state is not was
 
     def is_running(self) -> bool:
@@ -130,7 +125,7 @@ class Capture:
         if self._state is not _State.RUNNING:
             return
         self._wait()
-        self._end_mark()
+        self._mark(None)
         if self._begun >= self._window.end - 1:
             self._stop()
 
@@ -203,7 +198,7 @@ class Capture:
         try:
             if self._profiler is not None:
                 self._profiler.wait()
-                self._end_mark()
+                self._profiler.mark(None)
                 self._profiler.stop()
         except Exception as error:  # noqa: BLE001 - as above
             self._give_up(f"none: the profiler of {BACKEND} failed: {_one_line(error)}")
@@ -224,15 +219,9 @@ class Capture:
         except Exception:  # noqa: BLE001 - an error on the device belongs to the training, which will meet it
             return
 
-    def _begin_mark(self, step: int) -> None:
+    def _mark(self, step: int | None) -> None:
         if self._profiler is not None:
-            self._mark = self._profiler.mark(step)
-            self._mark.__enter__()
-
-    def _end_mark(self) -> None:
-        mark, self._mark = self._mark, None
-        if mark is not None:
-            mark.__exit__(None, None, None)
+            self._profiler.mark(step)
 
 
 def backend_profiler() -> BackendProfiler:

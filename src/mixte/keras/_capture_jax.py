@@ -11,7 +11,6 @@ from mixte.keras._capture_replaced import Interception
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -21,6 +20,7 @@ class JaxProfiler:
 
     def __init__(self) -> None:
         self._interception: Interception | None = None
+        self._mark: Any = None
 
     def is_busy(self) -> bool:
         """See ``BackendProfiler``."""
@@ -44,9 +44,16 @@ class JaxProfiler:
         # those begun last would be missing.
         jax.block_until_ready(jax.live_arrays())
 
-    def mark(self, step: int) -> AbstractContextManager[Any]:
+    def mark(self, step: int | None) -> None:
         """See ``BackendProfiler``."""
-        return jax.profiler.StepTraceAnnotation("train", step_num=step)
+        before, self._mark = self._mark, None
+        if step is not None:
+            self._mark = jax.profiler.StepTraceAnnotation("train", step_num=step)
+            self._mark.__enter__()
+        if (
+            before is not None
+        ):  # only now: what starts between two marks, on a thread or a device, would be in no step
+            before.__exit__(None, None, None)
 
 
 def _without_python() -> dict[str, Any]:

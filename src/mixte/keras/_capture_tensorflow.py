@@ -11,7 +11,6 @@ from mixte.keras._capture_replaced import Interception
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -21,6 +20,7 @@ class TensorFlowProfiler:
 
     def __init__(self) -> None:
         self._interception: Interception | None = None
+        self._mark: Any = None
 
     def is_busy(self) -> bool:
         """See ``BackendProfiler``."""
@@ -41,6 +41,13 @@ class TensorFlowProfiler:
         """See ``BackendProfiler``."""
         tf.test.experimental.sync_devices()
 
-    def mark(self, step: int) -> AbstractContextManager[Any]:
+    def mark(self, step: int | None) -> None:
         """See ``BackendProfiler``."""
-        return tf.profiler.experimental.Trace("train", step_num=step, _r=1)
+        before, self._mark = self._mark, None
+        if step is not None:
+            self._mark = tf.profiler.experimental.Trace("train", step_num=step, _r=1)
+            self._mark.__enter__()
+        if (
+            before is not None
+        ):  # only now: what starts between two marks, on a thread or a device, would be in no step
+            before.__exit__(None, None, None)

@@ -13,7 +13,6 @@ from mixte.keras._framework import keras
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 LAYER_PREFIX = "keras.Layer: "
@@ -28,6 +27,7 @@ class TorchProfiler:
 
     def __init__(self) -> None:
         self._profile: Any = None
+        self._mark: Any = None
         self._file: Path | None = None
         self._undo: list[Callable[[], None]] = []
 
@@ -37,7 +37,7 @@ class TorchProfiler:
 
     def start(self, directory: Path, give_way: Callable[[], None]) -> None:
         """See ``BackendProfiler``."""
-        os.environ.setdefault("KINETO_LOG_LEVEL", "4")  # else it writes to the script's standard error
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it writes to the script's standard error
         self._file = directory / _FILE
         directory.mkdir(parents=True, exist_ok=True)
         self._profile = torch.profiler.profile(record_shapes=True)
@@ -58,9 +58,14 @@ class TorchProfiler:
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
-    def mark(self, step: int) -> AbstractContextManager[Any]:
+    def mark(self, step: int | None) -> None:
         """See ``BackendProfiler``."""
-        return torch.profiler.record_function(f"ProfilerStep#{step}")
+        if self._mark is not None:
+            self._mark.__exit__(None, None, None)
+            self._mark = None
+        if step is not None:
+            self._mark = torch.profiler.record_function(f"ProfilerStep#{step}")
+            self._mark.__enter__()
 
 
 def _mark_layers() -> Callable[[], None]:

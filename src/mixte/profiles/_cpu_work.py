@@ -76,7 +76,7 @@ class _Reader(Protocol):
 
 
 def read_cpu_operations(path: Path, *, progress: Progress | None = None) -> tuple[CpuOperation, ...]:
-    """Read the operations that ran on the CPU.
+    """Read the operations that ran on the CPU; where the file marks steps, those that began in one.
 
     Args:
         path: A Kineto trace of PyTorch, or an XPlane file of TensorFlow or JAX.

@@ -67,7 +67,7 @@ class CpuTime(msgspec.Struct, frozen=True, kw_only=True):
         matrix: Share of matrix products, convolutions and attention, in [0, 1].
         unknown: Share of what cannot be told, in [0, 1].
         layers: The layers with matrix work, the one with the most time first.
-        operations: The operations with the most time; at most 50.
+        operations: The operations with the most time; at most 20.
     """
 
     time_ns: int
@@ -86,7 +86,8 @@ class CapturedProfile(msgspec.Struct, frozen=True, kw_only=True):
         problem: What kept the profile from holding what was asked for, as a sentence.
         files: Its files, relative to the record.
         device: Name of the GPU.
-        gpu_time_ns: Kernel time of the GPU.
+        gpu_time_ns: Kernel time of the GPU, in the steps.
+        gpu_time_outside_ns: Kernel time that the profile does not link to a step: of a validation between steps, say.
         shares: What the kernel time went to; None if no GPU ran a kernel.
         no_kernels_reason: Why there are no kernels.
         cpu: What the CPU did, if there are no kernels.
@@ -98,6 +99,7 @@ class CapturedProfile(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     device: str | None = None
     gpu_time_ns: int | None = None
+    gpu_time_outside_ns: int | None = None
     shares: KernelShares | None = None
     no_kernels_reason: str | None = None
     cpu: CpuTime | None = None

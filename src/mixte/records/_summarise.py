@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from mixte.records._directory import STEPS_FILE
 from mixte.records._skips import summarise_optimizers
 from mixte.records._summary import Change, RunSummary, Scores
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mixte.records._lines import Evaluation, Step
+    from mixte.records._profile import CapturedProfile
     from mixte.records._reader import Record
     from mixte.records._summary import OptimizerSummary
 
@@ -62,11 +65,18 @@ def summarise(record: Record) -> RunSummary:
         optimizers=optimizers,
         host_memory_peak_bytes=_largest(state.host_memory_peak_bytes for state in record.states),
         device_memory_peak_bytes=_largest(state.device_memory_peak_bytes for state in record.states),
-        profile=run.profile,
+        profile=_without_operations(run.profile),
         exit_code=run.exit_code,
         exception=run.exception,
         warnings=(*run.warnings, *_findings(record, scores, optimizers)),
     )
+
+
+def _without_operations(profile: CapturedProfile | None) -> CapturedProfile | None:
+    """The profile without the list of its operations, which is beside the summary in the same file."""
+    if profile is None or profile.cpu is None:
+        return profile
+    return replace(profile, cpu=replace(profile.cpu, operations=()))
 
 
 def steady_step_times_ns(record: Record) -> list[int]:

@@ -27,7 +27,10 @@ def profile_rows(profile: CapturedProfile) -> Iterator[tuple[str, str]]:
     steps = _steps(profile.steps)
     if profile.shares is not None:
         device = "" if profile.device is None else f" on {profile.device}"
-        yield "profile", f"{steps}{device}, {quantities.duration(profile.gpu_time_ns)} of GPU kernel time"
+        text = f"{steps}{device}, {quantities.duration(profile.gpu_time_ns)} of GPU kernel time"
+        if profile.gpu_time_outside_ns:
+            text += f" ({quantities.duration(profile.gpu_time_outside_ns)} more outside the steps)"
+        yield "profile", text
         yield "tensor cores", _verdict(profile.shares)
     elif profile.no_kernels_reason is not None:
         yield "profile", f"{steps}; nothing ran on a GPU, so Tensor Cores had no part"

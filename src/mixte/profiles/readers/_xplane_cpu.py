@@ -17,13 +17,15 @@ from mixte.profiles.readers._hlo import HloModules
 from mixte.profiles.readers._nesting import own_durations
 from mixte.profiles.readers._scope import split_scope
 from mixte.profiles.readers._wire import BYTES, WireError, fields
+from mixte.profiles.readers._xplane_steps import HostSteps
 from mixte.profiles.readers._xspace import Plane, integer
 
 if TYPE_CHECKING:
     from mixte.profiles.readers._source import Source
+    from mixte.profiles.readers._steps import Steps
     from mixte.profiles.readers._xspace import Event, Line, Value
 
-_NS_PER_PS = 0.001
+_PS_PER_NS = 1000
 _EXECUTED = re.compile(r"(?P<path>[\w./+\-()]+):(?P<kind>_?[A-Z]\w*)")
 _EAGER = re.compile(r"EagerLocalExecute: (?P<kind>_?[A-Z]\w*)")  # functions have names like __inference_step_17
 _INPUT_LINES = "tf_data_"  # threads that prepare data
@@ -54,8 +56,9 @@ def read_cpu(source: Source) -> tuple[CpuOperation, ...]:
                 modules.take(plane)
             elif plane.name.startswith("/host:"):
                 host.append(plane)
+        steps = HostSteps.of(host).steps
         for plane in host:
-            _HostPlane(plane, modules).add_to(executions)
+            _HostPlane(plane, modules, steps).add_to(executions)
     except WireError as error:
         raise ProfileError(f"{source.path} is damaged: {error}.") from error
     return executions.operations()
@@ -73,9 +76,10 @@ class _Kind(NamedTuple):
 class _HostPlane:
     """The operations on the threads of one plane."""
 
-    def __init__(self, plane: Plane, modules: HloModules) -> None:
+    def __init__(self, plane: Plane, modules: HloModules, steps: Steps) -> None:
         self._plane = plane
         self._modules = modules
+        self._steps = steps
         self._named: dict[int, _Kind | None] = {}
         self._compiled: dict[tuple[str | None, int | None, str], _Kind | None] = {}
         self._by_xla = "hlo_op" in plane.stat_names
@@ -98,8 +102,10 @@ class _HostPlane:
                 kinds.append(kind)
                 starts.append(event.offset_ps)
                 ends.append(event.offset_ps + event.duration_ps)
-        for kind, own_ps in zip(kinds, own_durations(starts, ends), strict=True):
-            executions.add(*kind, own_ps * _NS_PER_PS)
+        for kind, start, own_ps in zip(kinds, starts, own_durations(starts, ends), strict=True):
+            if self._steps.extents and self._steps.at(line.timestamp_ns * _PS_PER_NS + start) is None:
+                continue
+            executions.add(*kind, own_ps / _PS_PER_NS)
 
     def _kind_of(self, event: Event) -> _Kind | None:
         if self._by_xla and event.rest:
