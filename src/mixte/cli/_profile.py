@@ -100,7 +100,14 @@ def judged(profile: CapturedProfile, record: Path, models: Sequence[Model]) -> C
         files = tuple(path.relative_to(record).as_posix() for path in paths)
         return _with_verdict(replace(profile, files=files), paths[0], models)
     except (InputError, ProfileError) as error:
-        return replace(profile, problem=f"{profile.problem} {error}" if profile.problem else str(error))
+        problem = str(error)
+    except KeyboardInterrupt:
+        problem = f"Reading it was interrupted; `mixte verify {PROFILE_DIRECTORY}` in the record reads it."
+    except Exception as error:  # noqa: BLE001 - the summary of a training that is done must not be lost to this
+        problem = (
+            f"It cannot be read, which is a defect of mixte; please report {type(error).__name__}: {error}"
+        )
+    return replace(profile, problem=f"{profile.problem} {problem}" if profile.problem else problem)
 
 
 def _with_verdict(profile: CapturedProfile, path: Path, models: Sequence[Model]) -> CapturedProfile:

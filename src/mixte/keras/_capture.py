@@ -185,7 +185,7 @@ class Capture:
                     f"none: at step {first} a profiler of the script's own was running, and there can be only one."
                 )
                 return
-            self._profiler.wait()
+            self._wait()
             self._profiler.start(self._directory, self._give_way)
         except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
             self._give_up(f"none: the profiler of {BACKEND} does not start: {_one_line(error)}")
@@ -197,7 +197,7 @@ class Capture:
         self._problem = problem
         try:
             if self._profiler is not None:
-                self._profiler.wait()
+                self._wait()
                 self._profiler.mark(None)
                 self._profiler.stop()
         except Exception as error:  # noqa: BLE001 - as above

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -43,7 +44,9 @@ class TorchProfiler:
         self._profile = torch.profiler.profile(record_shapes=True)
         self._profile.start()
         base = torch.autograd.profiler.profile  # every profiler of PyTorch ends up there
-        self._undo = [Interception([base], "_prepare_trace", give_way).undo, _mark_layers()]
+        self._undo = [Interception([base], "_prepare_trace", give_way).undo]
+        if not _has_compiled():  # else it would compile everything anew, now and at the end
+            self._undo.append(_mark_layers())
 
     def stop(self) -> None:
         """See ``BackendProfiler``."""
@@ -66,6 +69,12 @@ class TorchProfiler:
         if step is not None:
             self._mark = torch.profiler.record_function(f"ProfilerStep#{step}")
             self._mark.__enter__()
+
+
+def _has_compiled() -> bool:
+    """Tell whether ``torch.compile`` has compiled something in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return dynamo is not None and bool(dynamo.counters["frames"].get("total"))
 
 
 def _mark_layers() -> Callable[[], None]:

@@ -70,13 +70,12 @@ def link(collection: Collection) -> Links:
 
 def layers_of_operators(collection: Collection) -> dict[int, str]:
     """Name each operator's module path where it is known; that of a backward operator is its forward one's."""
-    ranges = collection.modules or collection.annotations
     operators = collection.operators.ranges
-    paths = _paths(collection, ranges)
+    modules = collection.modules
+    paths = _paths(collection, modules)
     every = range(len(operators))
-    around = _innermost_by_thread(collection, ranges, operators.threads, operators.start_us, every)
-    backward = _forward_modules(collection) if collection.modules else {}
-    return {index: paths[module] for index, module in (backward | around).items()}
+    around = _innermost_by_thread(collection, modules, operators.threads, operators.start_us, every)
+    return {index: paths[module] for index, module in (_forward_modules(collection) | around).items()}
 
 
 def _operators(collection: Collection, used: Sequence[int]) -> dict[int, int]:
