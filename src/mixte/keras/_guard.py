@@ -228,10 +228,11 @@ class Guard:
             model.jax_state_sync()  # on JAX, fit holds the state
         optimizers = self._optimizers_of(alarm.source, model)
         model = model if model is not None else self._model_of(optimizers)
-        batch = None if model is None else self.batches.batch_of(model)
+        batch = None if model is None else self.batches.batch_of(model, may_take=alarm.certain)
         scale = alarm.scale if not isinstance(alarm.source, LossScaler) or alarm.source.scales else None
         cause = find_cause(model, batch, scale=scale)
-        if not alarm.certain and cause.kind not in _REPRODUCED:
+        reproduced = cause.kind in _REPRODUCED and batch is not None and batch.which == "last batch"
+        if not (alarm.certain or reproduced or cause.kind == "weights"):
             self._muted = True
             return None
         gradient = _last_bad_gradient(optimizers)

@@ -86,15 +86,20 @@ class BatchMemory:
         """Return the models of which a batch is known."""
         return list(self._batches)
 
-    def batch_of(self, model: Any) -> Batch | None:
-        """Return a batch of a model's training: the last one, or as near to it as can be had."""
+    def batch_of(self, model: Any, *, may_take: bool) -> Batch | None:
+        """Return a batch of a model's training: the last one, or as near to it as can be had.
+
+        Args:
+            model: The model.
+            may_take: Whether the training may lose its next batch.
+        """
         known = self._batches.get(model)
         if known is not None:
             return known
         iterator = self._iterators.get(model)
         if iterator is None:
             return None
-        for data, which in _from_iterator(iterator):
+        for data, which in _from_iterator(iterator, may_take=may_take):
             return _of_fit(data, which)
         return None
 
@@ -124,14 +129,14 @@ def _of_fit(data: Any, which: Which) -> Batch:
     return Batch(inputs=(x,), named={}, target=y, weight=weight, has_loss=True, which=which)
 
 
-def _from_iterator(iterator: Any) -> Iterator[tuple[Any, Which]]:
+def _from_iterator(iterator: Any, *, may_take: bool) -> Iterator[tuple[Any, Which]]:
     """Yield what a TensorFlow iterator can still give: its next batch; else the first of a new pass."""
     import tensorflow as tf
 
     if not isinstance(iterator, tf.data.Iterator):  # of several replicas, whose batches lie on several devices
         return
-    following = iterator.get_next_as_optional()
-    if following.has_value():
+    following = iterator.get_next_as_optional() if may_take else None
+    if following is not None and following.has_value():
         yield following.get_value(), "next batch"
     dataset = getattr(iterator, "_dataset", None)  # not public
     for data in () if dataset is None else dataset.take(1):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, final
 
-from mixte.keras._framework import keras
+from mixte.keras._framework import keras, to_host
 from mixte.keras._guard import Guard
 from mixte.keras._optimizer import LossScaleOptimizer
-from mixte.keras._replay import magnitude
 from mixte.keras._sampling import decode, sample, scaler_of
 from mixte.scaling import DEFAULT_STOP_AFTER, StopRule
 
@@ -121,7 +120,7 @@ class NonFiniteGuard(keras.callbacks.Callback):
             self._readings[name] = after
             self._guard.saw_step(scaler, before, after, name=name, step=self._steps, steps=max(steps, 1))
         if not self._followed and self._loss is not None:
-            self._guard.saw_loss(magnitude(self._loss), step=self._steps, steps=steps)
+            self._guard.saw_loss(float(to_host(self._loss)), step=self._steps, steps=steps)
         try:
             self._guard.check(self._trained)
         except Exception:

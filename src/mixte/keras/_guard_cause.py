@@ -77,7 +77,7 @@ def first_bad_weight(variables: Any) -> str | None:
 def _by_replay(model: Any, batch: Batch, largest_input: float, scale: float) -> Cause:
     wide = replay(model, batch, float32=True)
     own = replay(model, batch, float32=False)
-    dtypes = {compute_dtype(each.layer) for each in own.outputs}
+    dtypes = {each.dtype for each in own.outputs} | {compute_dtype(each.layer) for each in own.outputs}
     narrow = "float16" if "float16" in dtypes else "bfloat16" if "bfloat16" in dtypes else "float32"
     if narrow == "float16" and largest_input > LIMITS[narrow]:
         return Cause(kind="input_range", dtype=narrow, largest=largest_input, batch_finite=True)
@@ -90,13 +90,12 @@ def _in_outputs(wide: Forward, own: Forward) -> Cause | None:
     in_float32 = {(each.path, id(each.layer)): each.largest for each in reversed(wide.outputs)}
     for each in own.outputs:
         largest = in_float32.get((each.path, id(each.layer)))
-        dtype = compute_dtype(each.layer)
         if largest is not None and not math.isfinite(largest):
-            return _at(each, "not_precision", dtype, largest)
-        if largest is not None and largest > LIMITS.get(dtype, math.inf):
-            return _at(each, "range", dtype, largest)
+            return _at(each, "not_precision", compute_dtype(each.layer), largest)
+        if largest is not None and largest > LIMITS.get(each.dtype, math.inf):
+            return _at(each, "range", each.dtype, largest)
         if not math.isfinite(each.largest):
-            return _at(each, "inside_layer", dtype, largest)
+            return _at(each, "inside_layer", compute_dtype(each.layer), largest)
     return None
 
 

@@ -33,11 +33,13 @@ class Output:
         path: The layer's path in the model.
         layer: The layer, or an operation of a functional model.
         largest: The largest magnitude in its outputs; infinite or NaN if one of them is.
+        dtype: The narrowest floating format among its outputs.
     """
 
     path: str
     layer: Any
     largest: float
+    dtype: str
 
 
 @final
@@ -148,7 +150,8 @@ def _outputs_noted(model: Any, seen: list[Output]) -> Generator[None]:
             result = original(self, *args, **kwargs)
             largest = largest_of(result)
             if not isinstance(self, (keras.layers.InputLayer, keras.losses.Loss)):
-                seen.append(Output(path=paths.get(id(self)) or self.name, layer=self, largest=largest))
+                path = paths.get(id(self)) or self.name
+                seen.append(Output(path=path, layer=self, largest=largest, dtype=_narrowest(result)))
             return result
 
         return call
@@ -160,6 +163,15 @@ def _outputs_noted(model: Any, seen: list[Output]) -> Generator[None]:
     finally:
         for kind, original in zip(kinds, originals, strict=True):
             kind.__call__ = original
+
+
+def _narrowest(tensors: Any) -> str:
+    dtypes = {
+        keras.backend.standardize_dtype(tensor.dtype)
+        for tensor in keras.tree.flatten(tensors)
+        if hasattr(tensor, "dtype")
+    }
+    return next((dtype for dtype in ("float16", "bfloat16") if dtype in dtypes), "float32")
 
 
 def largest_of(tensors: Any) -> float:
