@@ -212,6 +212,25 @@ def test_a_mean_loss_that_stays_infinite_after_one_batch_stops_nothing():
     assert guard.finding is None
 
 
+@pytest.mark.filterwarnings(
+    "ignore:Your input ran out of data",  # of the batch that was to be replayed
+    "ignore:__array__ implementation",  # of PyTorch; pytest.warns repeats it without its place
+)
+def test_a_guard_that_fails_leaves_the_training_alone(monkeypatch):
+    def fails(*arguments, **options):
+        raise ValueError("of the guard's own")
+
+    monkeypatch.setattr("mixte.keras._guard.find_cause", fails)
+    model, guard = model_of(), mk.NonFiniteGuard()
+    x, y = data(60)
+
+    with pytest.warns(MixteWarning, match="no longer guarded, and goes on"):
+        fit(model, x * np.nan, y, guard=guard)
+
+    assert guard.finding is None
+    assert model.optimizer.read_state().counters["skipped"] >= 60
+
+
 def test_nothing_is_stopped_after_zero():
     model, guard = model_of(), mk.NonFiniteGuard(stop_after=0)
     x, y = data(40)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import _thread
+import functools
 import math
+import traceback
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, final
 from weakref import WeakKeyDictionary, WeakSet
 
+from mixte._errors import MixteWarning
 from mixte.keras._describe import describe_layers
 from mixte.keras._framework import keras, to_host
 from mixte.keras._governor import GOVERNOR
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 
     from mixte.keras._sampling import Reading
     from mixte.scaling import StopRule
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _WEIGHTS_CHECKED_EVERY = 50
 _REPRODUCED = (
@@ -72,6 +79,30 @@ class _Alarm:
     certain: bool = True
 
 
+def _apart(method: Callable[Concatenate[Guard, P], R]) -> Callable[Concatenate[Guard, P], R | None]:
+    """Keep a failure of the guard apart from the training."""
+
+    @functools.wraps(method)
+    def kept_apart(self: Guard, /, *args: P.args, **kwargs: P.kwargs) -> R | None:
+        if self.failed:
+            return None
+        try:
+            return method(self, *args, **kwargs)
+        except TrainingStoppedError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever it is, the training goes on
+            self.failed = True
+            where = traceback.format_exc(limit=-3).strip()
+            warnings.warn(
+                f"the training is no longer guarded, and goes on. Please report this: {where}",
+                category=MixteWarning,
+                stacklevel=2,
+            )
+            return None
+
+    return kept_apart
+
+
 class Guard:
     """Knows when a training is to be stopped, and says why. It reads nothing from the device before that.
 
@@ -87,6 +118,7 @@ class Guard:
         self.batches = BatchMemory()
         self.finding: Stopped | None = None
         self.interrupted = False
+        self.failed = False
         self._tell = tell
         self._alarm: _Alarm | None = None
         self._streaks: WeakKeyDictionary[Any, Streak] = WeakKeyDictionary()
@@ -109,6 +141,7 @@ class Guard:
         if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
             self._plain.setdefault(optimizer, None)
 
+    @_apart
     def saw_step(
         self,
         source: Any,
@@ -162,6 +195,7 @@ class Guard:
         elif self._losses_in_a_row >= self.rule.after and not self._muted and self._alarm is None:
             self._alarm = _Alarm(reason="loss", step=step, count=self._losses_in_a_row, certain=False)
 
+    @_apart
     def saw_plain_update(self, optimizer: Any) -> None:
         """Note an update in a loop of the script's own, of which neither loss nor gradients are checked.
 
@@ -178,6 +212,11 @@ class Guard:
             )
         self._plain[optimizer] = _all_finite(optimizer._trainable_variables)  # noqa: SLF001 - not public
 
+    @_apart
+    def note(self, action: Callable[[], None]) -> None:
+        """Take note of a batch, by doing something that must not harm the training."""
+        action()
+
     # What is done about it -----------------------------------------------------------------------------------
 
     @property
@@ -185,6 +224,7 @@ class Guard:
         """Whether the training is to be stopped."""
         return self._alarm is not None and self.finding is None
 
+    @_apart
     def check(self, model: Any = None) -> None:
         """Stop the training if it is to be stopped. In the training's own thread.
 
@@ -202,10 +242,11 @@ class Guard:
 
         For a loop that the script has compiled, in which nothing of ours is called.
         """
-        if self.alarmed:
+        if self.alarmed and not self.failed:
             self.interrupted = True
             _thread.interrupt_main()
 
+    @_apart
     def conclude(self, *, ended: bool = True) -> Stopped | None:
         """Return what ought to have stopped a training that is over.
 

@@ -51,8 +51,8 @@ def find_cause(model: Any, batch: Batch | None, *, scale: float | None) -> Cause
         batch: A batch of its training, or None.
         scale: The loss scale of the step, or None.
     """
-    weight = None if model is None else first_bad_weight(model.trainable_variables)
     try:
+        weight = None if model is None else first_bad_weight(model.trainable_variables)
         bad, largest_input = (None, 0.0) if batch is None else _look_at(batch)
         if bad is not None:
             return Cause(kind="batch", detail=bad, batch_finite=False)

@@ -40,7 +40,7 @@ class CheckCallback(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras's contract
         if self._trained.optimizer is not None:
             self._guard.optimizer_used(self._trained.optimizer)
-        self._guard.batches.watch_fit(self._trained)
+        self._guard.note(lambda: self._guard.batches.watch_fit(self._trained))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
         self._guard.check(self._trained)
@@ -86,7 +86,7 @@ def _patch_train_on_batch(guard: Guard, inside: Inside) -> None:
     @functools.wraps(original)
     def train_on_batch(self: Any, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
         guard.check(self)
-        guard.batches.note_arrays(self, x, y, sample_weight)
+        guard.note(lambda: guard.batches.note_arrays(self, x, y, sample_weight))
         if self.optimizer is not None:
             guard.optimizer_used(self.optimizer)
         with inside.entered():
@@ -111,7 +111,7 @@ def _patch_model_call(guard: Guard, inside: Inside) -> None:
             return call(self, *args, **kwargs)
         with within.entered():
             result = call(self, *args, **kwargs)
-        note(self, args, kwargs)
+        guard.note(lambda: note(self, args, kwargs))
         return result
 
     @functools.wraps(stateless_call)
@@ -120,7 +120,8 @@ def _patch_model_call(guard: Guard, inside: Inside) -> None:
             return stateless_call(self, trainable, others, *args, **kwargs)
         with within.entered():
             result = stateless_call(self, trainable, others, *args, **kwargs)
-        note(self, args, {name: value for name, value in kwargs.items() if name != "return_losses"})
+        named = {name: value for name, value in kwargs.items() if name != "return_losses"}
+        guard.note(lambda: note(self, args, named))
         return result
 
     keras.Model.__call__ = noted_call
