@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixte.keras._framework import BACKEND, keras
+from mixte.keras._replicas import choose_for_all, merges_replicas
 from mixte.keras._tracing import is_tracer
 from mixte.keras._variables import read
 
@@ -27,7 +28,8 @@ def apply_if(
 
     - A Python branch, where the flag's value is at hand: eager TensorFlow and JAX, and PyTorch, which waits for
       the device once, as its own GradScaler does.
-    - ``tf.cond``, in a TensorFlow graph that is not compiled: the branch not taken costs nothing.
+    - ``tf.cond``, in a TensorFlow graph that is not compiled: the branch not taken costs nothing. Where a strategy
+      merges its replicas for an update, one around all of them.
     - Selection, under XLA (``jit_compile=True``, and JAX under ``jit``): the update is computed always, and
       each variable takes its new or its old value. XLA fuses the selection into the update; its conditional
       copies every variable instead.
@@ -43,7 +45,9 @@ def apply_if(
             update()
         else:
             _write(notes)
-    elif BACKEND == "tensorflow" and not (compiles_with_xla(finite) or _merges_replicas()):
+    elif BACKEND == "tensorflow" and not compiles_with_xla(finite) and merges_replicas():
+        choose_for_all(finite, update, lambda: _write(notes))
+    elif BACKEND == "tensorflow" and not compiles_with_xla(finite):
 
         def run() -> Any:
             update()
@@ -122,13 +126,6 @@ def compiles_with_xla(tensor: Any) -> bool:
 
     graph = tf.compat.v1.get_default_graph()
     return not tf.executing_eagerly() and bool(control_flow_util.GraphOrParentsInXlaContext(graph))
-
-
-def _merges_replicas() -> bool:
-    """Tell whether updates here merge replicas: a distribution strategy cannot have that inside a conditional."""
-    import tensorflow as tf
-
-    return not tf.__internal__.distribute.strategy_supports_no_merge_call()
 
 
 class _Selecting(keras.StatelessScope):

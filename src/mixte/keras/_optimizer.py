@@ -10,6 +10,7 @@ from mixte.keras._framework import BaseOptimizer, keras, to_host
 from mixte.keras._observing import both
 from mixte.keras._ownership import claim, release, scaled_by
 from mixte.keras._provenance import LastSkip, initial_note, note, read_note
+from mixte.keras._replicas import sum_by_itself
 from mixte.keras._scaler import LossScaler, ScalerState, state_variable
 from mixte.keras._tracing import here, home, not_converted
 from mixte.keras._unscaling import Unscaled, looked_at
@@ -311,6 +312,7 @@ def unwrap(optimizer: LossScaleOptimizer) -> Any:
     inner = optimizer.inner_optimizer
     inner.loss_scale_factor = optimizer._fixed_factor  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - same file
     release(inner)
+    sum_by_itself(inner)
     return inner
 
 

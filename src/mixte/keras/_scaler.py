@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from mixte._errors import InputError, LossScaleError
 from mixte.keras._advance import advance
 from mixte.keras._framework import BACKEND, keras, to_host
+from mixte.keras._replicas import in_one_of_several, require_replicated, sum_over_replicas
 from mixte.keras._state import ScalerState, vectors_of
 from mixte.keras._step_memory import StepMemory
 from mixte.keras._survey import survey
@@ -127,7 +128,17 @@ class LossScaler:
         """
         self.require_scaled()
         untouched = [False] * len(gradients) if untouched is None else untouched
-        return unscale(gradients, self._divisor(), untouched=untouched)
+        divisor = self._divisor()
+        if in_one_of_several():
+            gradients = self._summed(gradients, untouched)
+        return unscale(gradients, divisor, untouched=untouched)
+
+    def _summed(self, gradients: Sequence[Any], untouched: Sequence[bool]) -> list[Any]:
+        """Return the gradients of all replicas together, and note whether the losses of all were finite."""
+        require_replicated(self._floats)
+        summed, finite = sum_over_replicas(gradients, self._memory.take_losses_finite(), untouched=untouched)
+        self._memory.remember_loss(finite)
+        return summed
 
     def observe(self, unscaled: Unscaled) -> Observation:
         """Look at the unscaled gradients of a step, and take note of its losses. Once per step.

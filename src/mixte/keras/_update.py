@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, final
 from mixte._errors import InputError, LossScaleError
 from mixte.keras._conditional import apply_if
 from mixte.keras._framework import keras
+from mixte.keras._replicas import hand_over_sums, in_one_of_several
 from mixte.keras._tracing import stale_trace
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Update:
 
     def make(self) -> None:
         """Apply the gradients."""
+        if in_one_of_several():
+            hand_over_sums(self.optimizer)
         self.optimizer.apply(self.gradients, self.variables)
 
     def affected(self) -> list[Any]:
