@@ -91,7 +91,7 @@ def what_to_do(cause: Cause, *, gradient_layer: str | None, fixed: bool) -> str:
         case "not_precision":
             return (
                 "Another precision does not help: guard logarithms, divisions and roots in that layer by an epsilon, "
-                "and lower the learning rate if the weights grew."
+                "limit what goes into an exponential, and lower the learning rate if the weights grew."
             )
         case "range" | "inside_layer":
             return f"{_keep(cause.path, cause.layer)}, {_or_bfloat16(cause)}."
