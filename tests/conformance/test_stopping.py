@@ -8,10 +8,11 @@ from keras import layers, ops
 import mixte.keras as mk
 from mixte import InputError, MixteError, MixteWarning
 from mixte.keras._framework import BACKEND
+from mixte.keras._guard import Guard
 from mixte.keras._guard_batch import Batch
 from mixte.keras._guard_cause import find_cause
 from mixte.keras._replay import largest_gradients, replay
-from mixte.scaling import DynamicScale, FixedScale
+from mixte.scaling import DynamicScale, FixedScale, StopRule
 
 from .steps import host
 
@@ -289,3 +290,29 @@ def clipped(gradients):
         parameter.grad = gradient
     torch.nn.utils.clip_grad_norm_((parameter for parameter in parameters), 1.0)
     return [parameter.grad for parameter in parameters]
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="only JAX gives the memory of arrays away")
+def test_weights_that_the_script_gave_away_are_not_looked_at():
+    model, optimizer = model_of(policy="float32"), keras.optimizers.SGD(0.1)
+    optimizer.build(model.trainable_variables)
+    model.trainable_variables[0].value.delete()
+    guard = Guard(StopRule())
+    guard.optimizer_used(optimizer)
+
+    assert guard.conclude() is None
+    assert not guard.failed
+
+
+def test_weights_that_are_not_finite_at_the_end_are_told_of():
+    model, optimizer = model_of(policy="float32"), keras.optimizers.SGD(0.1)
+    optimizer.build(model.trainable_variables)
+    model.trainable_variables[1].assign(np.full(8, np.inf, "float32"))
+    told = []
+    guard = Guard(StopRule(), told.append)
+    guard.optimizer_used(optimizer)
+
+    finding = guard.conclude()
+    assert told == [finding]
+    assert (finding.reason, finding.optimizer) == ("weights", optimizer.name)
+    assert "ended in vain: its weights are not finite." in finding.text

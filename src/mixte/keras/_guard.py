@@ -257,7 +257,7 @@ class Guard:
             return None
         if self._alarm is None:
             for optimizer in list(self._plain):
-                if first_bad_weight(optimizer._trainable_variables) is not None:  # noqa: SLF001 - not public
+                if _has_bad_weight(optimizer):
                     self._alarm = _Alarm(reason="weights", step=None, source=optimizer, name=optimizer.name)
         return None if self._alarm is None else self._find(None, ended=ended)
 
@@ -354,10 +354,20 @@ def _what_happened(alarm: _Alarm, model: Any, *, ended: bool) -> str:
             return f"{begin} its weights are not finite{at}."
 
 
+def _has_bad_weight(optimizer: Any) -> bool:
+    try:
+        return first_bad_weight(optimizer._trainable_variables) is not None  # noqa: SLF001 - not public
+    except (RuntimeError, ValueError, TypeError):  # on JAX its arrays may have been given away
+        return False
+
+
 def _last_bad_gradient(optimizers: list[Any]) -> str | None:
     for optimizer in optimizers:
         if isinstance(optimizer, LossScaleOptimizer) and optimizer.built:
-            skip = optimizer.read_last_skip()
+            try:
+                skip = optimizer.read_last_skip()
+            except (RuntimeError, ValueError, TypeError):  # on JAX its arrays may have been given away
+                continue
             if skip is not None and skip.variable is not None:
                 return skip.variable
     return None
