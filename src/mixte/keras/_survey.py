@@ -14,6 +14,7 @@ import numpy as np
 from mixte._errors import LossScaleError
 from mixte.keras._conditional import choose, compiles_with_xla
 from mixte.keras._framework import BACKEND, keras
+from mixte.keras._processes import in_one_of_several, seen_by_all
 from mixte.scaling import Observation
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def survey(unscaled: Unscaled, *, scale: Any, loss_finite: Any, needs: frozenset
 
     Args:
         unscaled: The gradients.
-        scale: The scale that multiplied the loss; read only where ``needs`` asks for the underflow.
+        scale: The scale that multiplied the loss; read only where ``needs`` asks for the underflow, and where
+            several processes of PyTorch's train together.
         loss_finite: Scalar bool tensor, or None where the loss is not known.
         needs: The fields of ``Observation`` beside the flags that the law reads.
 
@@ -50,7 +52,7 @@ def survey(unscaled: Unscaled, *, scale: Any, loss_finite: Any, needs: frozenset
     ops = keras.ops
     fraction = _underflow_fraction(unscaled, scale) if "underflow_fraction" in needs else None
     if BACKEND == "torch":
-        return _on_host(_largest_torch(unscaled.blocks), loss_finite, fraction)
+        return _on_host(_largest_torch(unscaled.blocks), loss_finite, fraction, scale)
     largest = unscaled.divide(_largest(unscaled.blocks, exactly="largest_gradient" in needs))
     return Observation(
         finite=_is_finite(largest),
@@ -61,11 +63,13 @@ def survey(unscaled: Unscaled, *, scale: Any, loss_finite: Any, needs: frozenset
     )
 
 
-def _on_host(largest: Any, loss_finite: Any, fraction: Any) -> Observation:
+def _on_host(largest: Any, loss_finite: Any, fraction: Any, scale: Any) -> Observation:
     """Bring what was seen to the host, at once: the one time in a step that PyTorch waits for the device."""
     import torch
 
-    if loss_finite is None:
+    if in_one_of_several():
+        value, loss, fraction = seen_by_all(largest, loss_finite, fraction, scale=float(scale))
+    elif loss_finite is None:
         value, loss = np.float32(float(largest)), True
     else:
         value, loss = torch.stack([largest, loss_finite.to(largest.dtype)]).tolist()
