@@ -284,6 +284,7 @@ def test_D12_keras_overflows_a_float16_loss_before_it_is_built():
     assert host(optimizer.scale_loss(ops.cast(3.0, "float16"))) == np.inf
 
 
+@pytest.mark.filterwarnings("ignore:the loss is computed in float16")  # once a policy was used in this process
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("built", [False, True])
 def test_D12_the_loss_is_multiplied_in_float32(dtype, built):

@@ -130,6 +130,7 @@ def _trace(model: Any) -> _Trace:
         traces.append(_read(calls, inputs=keras.tree.flatten(values), outputs=keras.tree.flatten(result)))
         return result
 
+    own = {id(layer): vars(layer)["call"] for layer in layers if "call" in vars(layer)}  # an emulated layer's, say
     for layer in layers:
         object.__setattr__(layer, "call", _listening(layer, layer.call, calls))
     try:
@@ -138,7 +139,10 @@ def _trace(model: Any) -> _Trace:
         return _NOTHING_SEEN
     finally:
         for layer in layers:
-            object.__delattr__(layer, "call")
+            if id(layer) in own:
+                object.__setattr__(layer, "call", own[id(layer)])
+            else:
+                object.__delattr__(layer, "call")
     return traces[-1]
 
 

@@ -63,6 +63,43 @@ def test_a_model_of_many_kinds_of_layers_trains(policy, arch):
         assert model.optimizer.read_state().counters["applied"] == 2
 
 
+class Block(layers.Layer):
+    """A layer of a user's own, with a layer inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = layers.Dense(6, activation="relu")
+
+    def call(self, x):
+        return x + self.inner(x)
+
+
+class Subclassed(keras.Model):
+    """A model of a user's own, of layers of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = [Block(), Block()]
+        self.out = layers.Dense(3)
+
+    def call(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.out(x)
+
+
+def test_a_subclassed_model_is_emulated_when_it_is_built_by_fit_and_undone():
+    with mixte.keras.use("mixed_float16", emulate="volta"):
+        model = compiled(Subclassed())
+
+    model.fit(*data(), verbose=0)
+    emulated = mixte.keras.emulate(model, arch="volta")
+    assert sorted(emulated.formats) == ["block", "block/dense", "block_1", "block_1/dense_1"]
+    emulated.undo()
+
+    assert not any("call" in vars(layer) for layer in model._flatten_layers())
+
+
 def test_decisions_are_those_without_emulation():
     plain = mixte.keras.apply(everything(), "mixed_float16")
     keras.utils.clear_session(free_memory=False)
