@@ -99,11 +99,8 @@ RULES = {
 def test_rules_decide_what_layers_compute_in(under, rules, changes):
     policy = Policy.mixed("float16").with_rules(*rules)
     if under == "use":
-        with warnings.catch_warnings():
-            # Each block is taken for a whole model when it is called, and the rules miss there: see below.
-            warnings.simplefilter("ignore", MixteWarning)
-            with mk.use(policy):
-                built = model()
+        with mk.use(policy):  # where any warning is an error
+            built = model()
     else:
         built = model()
         assert mk.apply(built, policy).warnings == ()
@@ -187,9 +184,6 @@ def sequential():
     return keras.Sequential([layers.Input((4,)), layers.Dense(4, name="first")])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a model in another, called on a symbolic tensor, is governed as a whole one"
-)
 @pytest.mark.parametrize(("build", "path"), [(model, "/encoder/first"), (sequential, "/nowhere")])
 def test_a_model_inside_another_is_not_governed_by_itself(build, path):
     with warnings.catch_warnings(record=True) as caught:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from mixte._errors import MixteWarning, PolicyError
 from mixte.keras._describe import describe_layers
 from mixte.keras._framework import keras
+from mixte.keras._mendings import mend_keras
 from mixte.keras._mismatch import SIXTEEN_BIT, mismatches
 from mixte.keras._optimizer import LossScaleOptimizer, unwrap
 from mixte.keras._scaling import warn_of_idle_scaler, with_loss_scaling
@@ -97,6 +98,7 @@ def apply(model: Any, policy: Policy | str, *, law: LossScaleLaw | str | float |
         >>> applied.undo()
     """
     applied = _apply(model, as_policy(policy), law, may_store_anew=False)
+    mend_keras()
     if applied.changed:
         forget_compiled(model)
     warn_of(applied)

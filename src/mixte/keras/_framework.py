@@ -34,6 +34,10 @@ except ModuleNotFoundError as error:
 from keras.src.backend import (  # noqa: E402 - not before the check above
     compute_output_spec,  # calls a function on symbolic tensors; public only as a method of operations
 )
+from keras.src.backend.common.masking import (  # noqa: E402
+    get_keras_mask,  # where layers leave a mask on a tensor for losses and metrics
+    set_keras_mask,
+)
 from keras.src.backend.common.stateless_scope import (  # noqa: E402
     in_stateless_scope,  # whether a StatelessScope is active is not public
 )
@@ -52,9 +56,11 @@ __all__ = [
     "BaseOptimizer",
     "compute_output_spec",
     "dtype_policy_module",
+    "get_keras_mask",
     "in_stateless_scope",
     "keras",
     "rng_module",
+    "set_keras_mask",
     "to_host",
 ]
 

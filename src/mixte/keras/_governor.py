@@ -73,6 +73,8 @@ class Governor:
         models = [model for model, under in self._regimes.items() if under is regime and model.built]
         # One inside another is governed with it: by itself, its last layer would count as an output.
         inner = {id(part) for model in models for part in model._flatten_layers(include_self=False)}  # noqa: SLF001
+        # A sequential model keeps its layers in a functional one besides.
+        inner |= {id(getattr(model, "_functional", None)) for model in models}
         for model in models:
             if id(model) not in inner:
                 self.govern(model)
@@ -150,6 +152,17 @@ class Governor:
         if regime.policy is None and regime.law is None and not computes_in(model, "float16"):
             return optimizer
         return with_loss_scaling(keras.optimizers.get(optimizer), model, regime.policy, law=regime.law)
+
+    def decides_scaling_of(self, model: Any) -> bool:
+        """Tell whether a policy in force decides if a model's loss is scaled, and not Keras.
+
+        Keras goes by the name of the model's own dtype policy. Only where the script has set that since is the script
+        asking for what Keras does.
+        """
+        regime, applied = self._regimes.get(model), self._applied.get(model)
+        if regime is None or regime.policy is None:
+            return False
+        return applied is None or model.dtype_policy.name == str(applied.decisions[0].precision)
 
     def check_optimizer(self, optimizer: Any, variables: Any) -> None:
         """Warn if an optimizer without loss scaling updates a model whose gradients flow through float16."""

@@ -11,10 +11,12 @@ from typing import Any
 
 from mixte.keras._framework import BaseOptimizer, keras
 from mixte.keras._governor import GOVERNOR
+from mixte.keras._mendings import mend_keras
 from mixte.keras._misuse import install_misuse_checks
 
 _INSTALLED: list[bool] = []
 _CHECKED = "_mixte_checked"  # on an optimizer: whether its losses are scaled has been looked at
+_AUTO_SCALE_LOSS = 8  # its place among the arguments of ``compile`` after the optimizer
 
 
 def install() -> None:
@@ -30,6 +32,7 @@ def install() -> None:
     _patch_keras_scaler_init()
     _patch_optimizer_apply()
     install_misuse_checks()
+    mend_keras()
 
 
 def _patch_layer_init() -> None:
@@ -74,15 +77,17 @@ def _patch_layer_call() -> None:
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(self, keras.Model) and GOVERNOR.is_pending(self):
-            symbolic = any(isinstance(x, keras.KerasTensor) for x in keras.tree.flatten((args, kwargs)))
-            if not symbolic:
-                GOVERNOR.build_then_govern(self, args, kwargs, original)
-            result = original(self, *args, **kwargs)
-            if GOVERNOR.is_pending(self):
-                GOVERNOR.govern(self)
-            return result
-        return original(self, *args, **kwargs)
+        if not (isinstance(self, keras.Model) and GOVERNOR.is_pending(self)):
+            return original(self, *args, **kwargs)
+        if any(isinstance(each, keras.KerasTensor) for each in keras.tree.flatten((args, kwargs))):
+            return original(
+                self, *args, **kwargs
+            )  # it becomes a part of another model, and is governed with that
+        GOVERNOR.build_then_govern(self, args, kwargs, original)
+        result = original(self, *args, **kwargs)
+        if GOVERNOR.is_pending(self):
+            GOVERNOR.govern(self)
+        return result
 
     keras.Layer.__call__ = call
 
@@ -113,9 +118,15 @@ def _patch_compile() -> None:
 
     @functools.wraps(original)
     def compile_model(self: Any, optimizer: Any = "rmsprop", *args: Any, **kwargs: Any) -> Any:
+        if GOVERNOR.is_pending(self):
+            GOVERNOR.govern(self)  # what its layers compute in decides if its loss is to be scaled
         # A script that says auto_scale_loss=False has decided for itself.
         if kwargs.get("auto_scale_loss", True):
             optimizer = GOVERNOR.wrap_optimizer(self, optimizer)
+            if GOVERNOR.decides_scaling_of(self) and len(args) < _AUTO_SCALE_LOSS:
+                kwargs["auto_scale_loss"] = (
+                    False  # else Keras decides again, by the name of the model's own policy
+                )
         result = original(self, optimizer, *args, **kwargs)
         GOVERNOR.govern(self)
         return result

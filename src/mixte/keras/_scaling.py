@@ -33,21 +33,23 @@ def computes_in(model: Any, dtype: str) -> bool:
 def with_loss_scaling(
     optimizer: Any, model: Any, policy: Policy | None, *, law: LossScaleLaw | str | float | None = None
 ) -> Any:
-    """Return the optimizer, wrapped if gradients flow through a 16-bit dtype and nothing scales its loss yet.
+    """Return the optimizer, wrapped if gradients flow through few bits and nothing scales its loss yet.
 
-    Through float16 the loss is scaled. Through bfloat16, which has float32's range, it is not: the wrapper then
-    only checks and counts, since a non-finite gradient would otherwise be applied in silence.
+    Through float16 the loss is scaled. Through bfloat16, which has float32's range, it is not, nor through Keras's
+    float8 layers, which scale each tensor themselves: the wrapper then only checks and counts. A non-finite
+    gradient would otherwise be applied in silence, and one infinity would stay in a float8 layer's history of
+    largest values, 1024 steps long, and spoil its scale as long.
 
     Args:
         optimizer: A Keras optimizer.
-        model: The model it trains. Layers that are not made yet count as the policy's default.
+        model: The model it trains. If it is not built, its layers, yet to be made, count as the policy's default.
         policy: The policy in force, or None.
         law: The law that the user chose; by default the policy's, then the inner optimizer's own fixed factor,
             then ``DynamicScale()``.
     """
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return optimizer
-    default = None if policy is None else policy.default.compute_dtype
+    default = None if policy is None or model.built else policy.default.compute_dtype
     float16 = default == "float16" or computes_in(model, "float16")
     chosen = law if law is not None else _law_of(policy)
     if float16:
@@ -56,7 +58,7 @@ def with_loss_scaling(
         return LossScaleOptimizer(optimizer, chosen)
     if chosen is not None:
         return LossScaleOptimizer(optimizer, chosen)
-    if default == "bfloat16" or computes_in(model, "bfloat16"):
+    if default == "bfloat16" or computes_in(model, "bfloat16") or _computes_in_float8(model):
         return LossScaleOptimizer(optimizer, None if optimizer.loss_scale_factor else FixedScale(1.0))
     return optimizer
 
@@ -80,6 +82,11 @@ def warn_of_idle_scaler(model: Any) -> None:
         category=MixteWarning,
         stacklevel=3,
     )
+
+
+def _computes_in_float8(model: Any) -> bool:
+    layers = model._flatten_layers()  # noqa: SLF001 - `layers` are the direct ones only
+    return any(layer.dtype_policy.quantization_mode == "float8" for layer in layers)
 
 
 def _law_of(policy: Policy | None) -> LossScaleLaw | None:

@@ -58,6 +58,10 @@ _IN_16_BITS: Final[tuple[tuple[Selector, str], ...]] = (
         ByPredicate(is_interpolating_upsampling, "UpSampling2D that interpolates"),
         "XLA fails on its 16-bit gradient (keras-team/keras#20931)",
     ),
+    (
+        ByClass("TorchModuleWrapper"),
+        "the PyTorch module inside keeps float32 parameters, and refuses 16-bit inputs",
+    ),
     (ByClass("STFTSpectrogram"), "Fourier transforms need float32"),
     (ByClass("SpectralNormalization"), "the power iteration belongs on the float32 weight"),
 )
