@@ -6,6 +6,9 @@ import warnings
 from typing import TYPE_CHECKING, Any, final
 
 from mixte._errors import InputError, LossScaleError, MixteWarning
+from mixte.keras._checkpoint import Saved, note_of, read_all
+from mixte.keras._checkpoint_config import arguments_of
+from mixte.keras._checkpoint_tensorflow import TensorflowEdges, outside_of_graphs
 from mixte.keras._framework import BaseOptimizer, keras, to_host
 from mixte.keras._observing import both
 from mixte.keras._ownership import claim, release, scaled_by
@@ -20,19 +23,18 @@ from mixte.scaling import (
     FixedScale,
     LossScaleLaw,
     format_law,
-    law_from_config,
     law_to_config,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mixte.scaling import Observation
 
 
 @final
 @keras.saving.register_keras_serializable(package="mixte")
-class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+class LossScaleOptimizer(TensorflowEdges, keras.optimizers.LossScaleOptimizer):
     """Scale the loss, unscale the gradients, and skip the steps whose gradients are not finite.
 
     A subclass of Keras's own, so that ``Model.compile`` takes it as it is, and a drop-in replacement of it: in
@@ -93,6 +95,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self._track_variable(variable)
         self._noted = state_variable(initial_note(), "int", "last_skip")  # which tracks it
         self._observed: Observation | None = None
+        self._hides_inner = False
+        self._loss_scaling = Saved(self)
+        self._when_built: tuple[Callable[[], None], ...] = ()
         claim(inner_optimizer, self)
 
     @property
@@ -112,6 +117,16 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             claim(self.inner_optimizer, self)  # a MultiOptimizer may know its parts only now
         # Not Keras's loss-scaling build: it would add a second, unused scale.
         BaseOptimizer.build(self, list(var_list))
+        waiting, self._when_built = self._when_built, ()
+        for act in waiting:
+            outside_of_graphs(act)
+
+    def when_built(self, act: Callable[[], None]) -> None:
+        """Do something with the optimizer's variables: now, or as soon as there are any."""
+        if self.built:
+            act()
+        else:
+            self._when_built = (*self._when_built, act)
 
     @not_converted
     def scale_loss(self, loss: Any) -> Any:
@@ -232,6 +247,46 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """All state: the optimizer's own, the scaler's, and the inner optimizer's."""
         return self._variables + self.inner_optimizer.variables
 
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Set the values of ``self.variables``, all of them: the scaler's state and the inner optimizer's too.
+
+        Raises:
+            InputError: If they are not as many, or not of the same shapes.
+        """
+        variables = self.variables
+        if len(weights) != len(variables):
+            raise InputError(
+                f"set_weights() was given {len(weights)} values for the {len(variables)} variables of {self.name!r}. "
+                "Give one for each of optimizer.variables, of an optimizer of the same kind with the same law, built "
+                "for the same variables."
+            )
+        for variable, weight in zip(variables, weights, strict=True):
+            if tuple(variable.shape) != tuple(weight.shape):
+                raise InputError(
+                    f"set_weights() was given a value of shape {tuple(weight.shape)} for {variable.path!r}, which has "
+                    f"shape {tuple(variable.shape)}. State of another law goes from file to file, by name: "
+                    "model.save_weights() and model.load_weights()."
+                )
+        for variable, weight in zip(variables, weights, strict=True):
+            variable.assign(weight)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Write the inner optimizer's variables, as Keras would save it alone; the rest: see ``_checkpoint``."""
+        self.inner_optimizer.save_own_variables(store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Begin to load: Keras calls for the parts that follow."""
+        self._loss_scaling.keep(read_all(store))
+        self._hides_inner = True
+
+    def __dir__(self) -> Iterable[str]:
+        """Name the attributes, through which Keras goes when it loads.
+
+        While it loads, without the inner optimizer: what is saved of that is in the store that this one is given.
+        """
+        names = super().__dir__()
+        return [name for name in names if name != "inner_optimizer"] if self._hides_inner else names
+
     def get_config(self) -> dict[str, Any]:
         """Return what ``from_config`` rebuilds the optimizer from: no state."""
         return {
@@ -244,12 +299,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
         """Rebuild the optimizer from its own configuration, or from that of Keras's loss-scaling optimizer."""
-        arguments: dict[str, Any] = dict(config)
-        inner = keras.saving.deserialize_keras_object(
-            arguments.pop("inner_optimizer"), custom_objects=custom_objects
-        )
-        law = arguments.pop("law", None)
-        return cls(inner, None if law is None else law_from_config(law), **arguments)
+        return cls(**arguments_of(config, custom_objects))
+
+    def note_last_skip(self, skip: Sequence[Any] | None) -> None:
+        """Note a skip that another process saw: its step, and the path of the variable or None."""
+        self._noted.assign(note_of(skip, self._trainable_variables))
 
     def _unscaled_update(
         self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None

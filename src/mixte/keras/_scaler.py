@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from mixte._errors import InputError, LossScaleError
 from mixte.keras._advance import advance
+from mixte.keras._checkpoint_state import from_plain, to_plain
 from mixte.keras._framework import BACKEND, keras, to_host
 from mixte.keras._replicas import in_one_of_several, require_replicated, sum_over_replicas
 from mixte.keras._state import ScalerState, vectors_of
@@ -180,6 +181,20 @@ class LossScaler:
     def decode(self, floats: Any, integers: Any) -> ScalerState:
         """Make a ``ScalerState`` of the two variables' values, for stateless code that holds them itself."""
         return self._vectors.decode(floats, integers)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the state by name, as JSON can hold it. Waits for the device."""
+        return to_plain(self.law, to_host(self._floats), to_host(self._integers))
+
+    def from_plain(self, saved: dict[str, Any]) -> None:
+        """Restore what ``to_plain`` returned, on any backend.
+
+        Under another law, or other parameters of it, the scale is kept within the bounds of this scaler's law, which
+        starts anew from there; counters and history are kept.
+        """
+        floats, integers = from_plain(self.law, saved)
+        self._floats.assign(floats)
+        self._integers.assign(integers)
 
 
 def as_law(law: LossScaleLaw | str | float) -> LossScaleLaw:
