@@ -158,13 +158,15 @@ def on_replicas(batch):
 
 
 def refusal():
-    """Return what is said of an optimizer that is not the strategy's."""
-    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
-    outside = Plain(model)
-    outside.scale(1.0)
+    """Return what is said of a scale that is not the strategy's."""
+    outside = LossScaler(LAW)
     with strategy.scope():
+        model = problem.model(keras)
+        trained = Plain(model, law=outside)
+        trained.scale(1.0)
+        gradients = [tf.zeros(variable.shape) for variable in model.trainable_variables]
         try:
-            strategy.run(lambda: outside.update([tf.ones((3, 1)), tf.ones((1,))], model.trainable_variables))
+            strategy.run(lambda: trained.update(gradients, model.trainable_variables))
         except LossScaleError as error:
             return str(error)
     return None
