@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -9,14 +10,18 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .problem import DIED, STEPS
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    Command = tuple[Sequence[str], Mapping[str, str]]
 
 HERE = Path(__file__).parent
 LIMIT_S = 150  # what hangs is ended and fails; none needs a tenth of it on a free machine
@@ -56,7 +61,7 @@ def workers(count: int) -> list[dict[str, str]]:
     ]
 
 
-def execute(folder: Path, commands: Sequence[tuple[Sequence[str], Mapping[str, str]]]) -> list[Ended]:
+def execute(folder: Path, commands: Sequence[Command]) -> list[Ended]:
     """Run scripts of this folder, all at once, each with variables of its own; return when all have ended."""
     common = {
         key: value for key, value in os.environ.items() if key not in {"KERAS_BACKEND", "TF_CONFIG", "RANK"}
@@ -100,65 +105,87 @@ def by_mixte_run(script: str) -> list[str]:
 
 
 class Trainings:
-    """The trainings of this folder's scripts, each made once, when it is first asked for."""
+    """The trainings of this folder's scripts, each made once, when it is first asked for.
+
+    Args:
+        folder: Where the results go; pytest's processes may share it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._made: set[str] = set()
         self._library = {"LIBRARY": ",".join(POLICIES), "LAW": LAW}
 
     def alone(self, backend: str, policy: str) -> dict[str, Any]:
         """Return what training in one process on one device gave."""
         suffix = ".0" if backend == "torch" else ""
-        return self._read(self._both(backend) / f"alone{suffix}.{policy}")
+        return read(self._alone(backend) / f"result{suffix}.{policy}")
 
     def by_library(self, way: str, policy: str) -> list[dict[str, Any]]:
         """Return what each process of a training on two replicas gave, under a policy by the library."""
-        backend, count = WAYS[way]
-        folder = self._both(backend)
-        if way == "workers" and way not in self._made:
-            self._made.add(way)
-            script = str(HERE / SCRIPTS[way])
-            commands = [
-                ([script, str(folder / f"{way}.{rank}")], self._library | variables)
-                for rank, variables in enumerate(workers(count))
-            ]
-            must_succeed(execute(folder, commands))
-        return [self._read(folder / f"{name}.{policy}") for name in names(way, count)]
+        folder = self._workers() if way == "workers" else self._on_two(way)
+        return [read(folder / f"{name}.{policy}") for name in names(way)]
 
     def by_run(self, way: str) -> list[dict[str, Any]]:
         """Return what each process of a training on two replicas gave, by ``mixte run`` in mixed_float16."""
-        _, count = WAYS[way]
-        folder = self._folder / f"run-{way}"
-        if not folder.exists():
-            folder.mkdir()
-            script = by_mixte_run(SCRIPTS[way])
-            last = [] if way == "workers" else ["2"]
-            several = workers(count) if count > 1 else [{}]
-            commands = [
-                ([*script, *last, str(folder / (f"{way}.{rank}" if way == "workers" else way))], variables)
-                for rank, variables in enumerate(several)
-            ]
-            must_succeed(execute(folder, commands))
-        return [self._read(folder / name) for name in names(way, count)]
+        script = by_mixte_run(SCRIPTS[way])
 
-    def _both(self, backend: str) -> Path:
-        """Train with a backend on one device, and on two: beside each other, for the machine has two processors."""
-        folder = self._folder / backend
-        if not folder.exists():
-            folder.mkdir()
-            way = {"tensorflow": "mirrored", "jax": "jax", "torch": "ddp"}[backend]
-            script = str(HERE / SCRIPTS[way])
-            commands = [
-                ([script, "1", str(folder / "alone")], self._library),
-                ([script, "2", str(folder / way)], self._library),
-            ]
-            must_succeed(execute(folder, commands))
+        def commands(folder: Path) -> list[Command]:
+            if way == "workers":
+                return [
+                    ([*script, str(folder / name)], each)
+                    for name, each in zip(names(way), workers(2), strict=True)
+                ]
+            several = workers(2) if way == "ddp" else [{}]
+            return [([*script, "2", str(folder / "result")], each) for each in several]
+
+        folder = self._once(f"run-{way}", commands)
+        return [read(folder / name) for name in names(way)]
+
+    def worker_died(self) -> list[Ended]:
+        """Return how two workers ended, of which the second died after the training and the first went on."""
+        return [Ended(**each) for each in read(self._workers() / "ended")]
+
+    def _alone(self, backend: str) -> Path:
+        script = {"tensorflow": "tensorflow_fit.py", "jax": "jax_fit.py", "torch": "torch_ddp.py"}[backend]
+        return self._once(
+            f"alone-{backend}",
+            lambda folder: [([str(HERE / script), "1", str(folder / "result")], self._library)],
+        )
+
+    def _on_two(self, way: str) -> Path:
+        script = str(HERE / SCRIPTS[way])
+        return self._once(way, lambda folder: [([script, "2", str(folder / "result")], self._library)])
+
+    def _workers(self) -> Path:
+        script = str(HERE / SCRIPTS["workers"])
+        variables = self._library | {"DIE": f"1:{STEPS}"}
+        return self._once(
+            "workers",
+            lambda folder: [
+                ([script, str(folder / name)], variables | each)
+                for name, each in zip(names("workers"), workers(2), strict=True)
+            ],
+            codes=(1, DIED),
+        )
+
+    def _once(
+        self, name: str, commands: Callable[[Path], Sequence[Command]], codes: Sequence[int] = (0, 0)
+    ) -> Path:
+        """Run commands, unless any of pytest's processes has done so; return the folder of their results."""
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "ended").exists():
+                ended = execute(folder, commands(folder))
+                (folder / "ended").write_text(json.dumps([asdict(each) for each in ended]))
+        for each, code in zip(read(folder / "ended"), codes, strict=False):
+            assert each["returncode"] == code, each["output"]
         return folder
 
-    @staticmethod
-    def _read(path: Path) -> dict[str, Any]:
-        return json.loads(path.read_text())
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())
 
 
 SCRIPTS = {
@@ -167,12 +194,13 @@ SCRIPTS = {
     "jax": "jax_fit.py",
     "ddp": "torch_ddp.py",
 }
-WAYS = {"mirrored": ("tensorflow", 1), "workers": ("tensorflow", 2), "jax": ("jax", 1), "ddp": ("torch", 2)}
-"""For each way to train on two replicas: the backend, and the number of processes."""
+BACKENDS = {"mirrored": "tensorflow", "workers": "tensorflow", "jax": "jax", "ddp": "torch"}
+"""The ways to train on two replicas, and their backends."""
 
 
-def names(way: str, count: int) -> list[str]:
-    return [way] if count == 1 else [f"{way}.{rank}" for rank in range(count)]
+def names(way: str) -> list[str]:
+    """Return the names of what the processes of a training on two replicas write."""
+    return ["result.0", "result.1"] if way in {"workers", "ddp"} else ["result"]
 
 
 def must_succeed(ended: Sequence[Ended]) -> None:
@@ -182,4 +210,8 @@ def must_succeed(ended: Sequence[Ended]) -> None:
 
 @pytest.fixture(scope="session")
 def trainings(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
-    return Trainings(tmp_path_factory.mktemp("trainings"))
+    base = tmp_path_factory.getbasetemp()
+    # pytest-xdist gives each of its processes a folder in a common one.
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "trainings"
+    folder.mkdir(exist_ok=True)
+    return Trainings(folder)

@@ -12,6 +12,7 @@ STEPS = 12
 BATCH = 8
 OVERFLOWS = (2, 3, 9)  # steps, counted from 0
 SAMPLE = 6  # in the second half of the batch, which is the second replica's
+DIED = 9  # the exit code of a process that the test lets die
 LEARNING_RATE = 2.0**-4
 
 
@@ -45,7 +46,7 @@ def optimizer(keras):
 def die_at(step: int, replica: int) -> None:
     """End this process at once, as the kernel does when memory runs out, if the test asks for it."""
     if os.environ.get("DIE") == f"{replica}:{step}":
-        os._exit(9)
+        os._exit(DIED)
 
 
 def finish(path: str, trained, losses) -> None:

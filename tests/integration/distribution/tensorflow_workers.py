@@ -47,3 +47,6 @@ for policy, path in policies(sys.argv[1]):
         x, y = problem.share(step, worker, workers)
         losses.append(train_step(tf.constant(x), tf.constant(y)))
     problem.finish(path, model, losses)
+if "DIE" in os.environ:
+    problem.die_at(problem.STEPS, worker)
+    train_step(tf.constant(x), tf.constant(y))  # with a worker less

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from .conftest import HERE, LAW, execute, must_succeed, workers
+from .conftest import HERE, execute, must_succeed
+from .problem import DIED
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +52,9 @@ def test_a_pytorch_process_that_dies_ends_the_other_with_a_note_of_what_to_do(pr
     assert "from the last checkpoint" in note
 
 
-def test_a_tensorflow_worker_that_dies_ends_the_other_with_an_error_that_names_it(tmp_path):
-    script = str(HERE / "tensorflow_workers.py")
-    variables = {"LIBRARY": "float32", "LAW": LAW, "DIE": "1:5"}
-    survivor, dead = execute(
-        tmp_path, [([script, str(tmp_path / str(i))], variables | each) for i, each in enumerate(workers(2))]
-    )
-    assert dead.returncode == 9
+def test_a_tensorflow_worker_that_dies_ends_the_other_with_an_error_that_tells_of_it(trainings):
+    survivor, dead = trainings.worker_died()
+    assert dead.returncode == DIED
     assert survivor.returncode == 1
     assert "UnavailableError" in survivor.output
     assert "/job:worker/replica:0/task:1" in survivor.output or "Connection reset by peer" in survivor.output
-    assert not (tmp_path / "0.float32").exists()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from .conftest import POLICIES, WAYS
+from .conftest import BACKENDS, POLICIES
 from .problem import BATCH, OVERFLOWS, STEPS
 
 # Two replicas add the same numbers in another order. A sum of BATCH products rounds at most BATCH times, each time by
@@ -31,7 +31,7 @@ def expected_history():
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", BACKENDS)
 class TestLibrary:
     def test_an_overflow_on_one_replica_skips_the_step_on_all(self, trainings, way, policy):
         for result in trainings.by_library(way, policy):
@@ -40,7 +40,7 @@ class TestLibrary:
             assert result["history"] == expected_history()
 
     def test_two_replicas_train_as_one(self, trainings, way, policy):
-        alone = trainings.alone(WAYS[way][0], policy)
+        alone = trainings.alone(BACKENDS[way], policy)
         for result in trainings.by_library(way, policy):
             np.testing.assert_allclose(result["losses"], alone["losses"], rtol=TOLERANCE[policy])
             assert {key: result[key] for key in STATE} == {key: alone[key] for key in STATE}
@@ -51,9 +51,9 @@ class TestLibrary:
         assert np.isfinite(np.concatenate([np.ravel(weight) for weight in first["weights"]])).all()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", BACKENDS)
 def test_mixte_run_trains_an_unchanged_script_on_two_replicas_as_on_one(trainings, way):
-    alone = trainings.alone(WAYS[way][0], "mixed_float16")
+    alone = trainings.alone(BACKENDS[way], "mixed_float16")
     first, *others = trainings.by_run(way)
     np.testing.assert_allclose(first["losses"], alone["losses"], rtol=TOLERANCE["mixed_float16"])
     assert {key: first[key] for key in STATE} == {key: alone[key] for key in STATE}
