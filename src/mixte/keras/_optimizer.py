@@ -177,6 +177,8 @@ class LossScaleOptimizer(TensorflowEdges, keras.optimizers.LossScaleOptimizer):
         The inner optimizer's ``clipnorm``, ``global_clipnorm`` and ``clipvalue`` act on true gradients already,
         with ``apply``. Whether these gradients are finite is noted now: clipping to a range hides an infinity.
 
+        Under a ``tf.distribute`` strategy they are the sums over all replicas, and not to be summed again.
+
         Raises:
             LossScaleError: If the loss was never scaled, or if all gradients are None.
         """

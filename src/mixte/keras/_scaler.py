@@ -112,6 +112,8 @@ class LossScaler:
     def unscale(self, gradients: Sequence[Any]) -> list[Any]:
         """Divide gradients by the scale that multiplied their loss, in float32 at least.
 
+        Under a ``tf.distribute`` strategy they are summed over all replicas first.
+
         Args:
             gradients: Tensors; None stays None, and sparse ones stay sparse.
 
