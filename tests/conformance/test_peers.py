@@ -18,11 +18,12 @@ from mixte.keras._framework import BACKEND
 from mixte.scaling import DynamicScale, FixedScale, StopRule
 
 from .policy_models import layers_of
-from .steps import MODES, Steps, host
+from .steps import EAGER_AND_FASTEST, MODES, Steps, host
 
 only_jax = pytest.mark.skipif(BACKEND != "jax", reason="about what JAX's transformations do to a state")
 only_torch = pytest.mark.skipif(BACKEND != "torch", reason="about PyTorch's own GradScaler")
-modes = pytest.mark.parametrize("mode", MODES)
+modes = pytest.mark.parametrize("mode", EAGER_AND_FASTEST)
+compiled = pytest.mark.parametrize("mode", MODES[-1:])
 
 
 def one_weight(optimizer, mode="eager", value=1.0):
@@ -123,7 +124,7 @@ def test_P4_a_law_is_one_value_to_a_compiled_function_and_its_bounds_are_part_of
     assert jax.tree.leaves(law) == [law], "JAX does not take it apart"
 
 
-@modes
+@compiled
 def test_P5_a_scale_that_was_given_in_float16_scales(mode):
     """jmp documents DynamicLossScale(float16(...)), which is a TypeError at its first update."""
     law = DynamicScale(np.float16(1024.0), growth_interval=np.int64(2))
@@ -162,7 +163,7 @@ INNER = {
 
 
 @pytest.mark.parametrize("inner", INNER.values(), ids=INNER.keys())
-@pytest.mark.parametrize("mode", MODES[-1:])
+@compiled
 def test_P7_a_step_is_said_to_be_applied_if_the_weights_changed(mode, inner):
     """accelerate says that no step was skipped with a fused AdamW."""
     optimizer = mk.LossScaleOptimizer(inner(), DynamicScale(4.0, growth_interval=2))
@@ -209,7 +210,7 @@ def test_P9_the_scaler_of_pytorch_comes_to_zero_and_then_writes_nan_weights():
     assert torch.isnan(weight).all()
 
 
-@modes
+@compiled
 def test_P9_the_scale_stops_above_zero_and_each_step_says_whether_it_was_applied(mode):
     optimizer = mk.LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicScale(2.0**-120, min_scale=2.0**-126))
     steps = one_weight(optimizer, mode)
