@@ -35,6 +35,7 @@ def train(backend: str, folder: Path, epochs: int, kill_at: int | None = None) -
     return ended.returncode
 
 
+@pytest.mark.timeout(LIMIT_S * (KILLS + 2))
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_a_training_that_is_killed_ends_with_the_weights_of_the_one_that_was_not(backend, tmp_path):
     if importlib.util.find_spec(backend) is None:
