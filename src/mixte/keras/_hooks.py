@@ -1,8 +1,8 @@
 """Put mixte into the few places of Keras that every training passes, once per process.
 
 Patching is what lets a script stay as it is. It is done only on the explicit acts ``mixte.keras.use`` and
-``mixte run``, changes nothing for models that were not made under a policy, and touches seven public names. What is wrong in Keras
-for any model that computes in float16 is mended besides: ``_mendings.py``.
+``mixte run``, changes nothing for models that were not made under a policy, and touches seven public names. What
+is wrong in Keras for any model that computes in float16 is mended besides: ``_mendings.py``.
 """
 
 from __future__ import annotations
