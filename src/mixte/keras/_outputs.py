@@ -130,7 +130,9 @@ def _trace(model: Any) -> _Trace:
         traces.append(_read(calls, inputs=keras.tree.flatten(values), outputs=keras.tree.flatten(result)))
         return result
 
-    own = {id(layer): vars(layer)["call"] for layer in layers if "call" in vars(layer)}  # an emulated layer's, say
+    own = {
+        id(layer): vars(layer)["call"] for layer in layers if "call" in vars(layer)
+    }  # an emulated layer's, say
     for layer in layers:
         object.__setattr__(layer, "call", _listening(layer, layer.call, calls))
     try:

@@ -33,7 +33,7 @@ def expected_history():
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("way", BACKENDS)
 class TestLibrary:
-    def test_an_overflow_on_one_replica_skips_the_step_on_all(self, trainings, way, policy):
+    def test_D1_an_overflow_on_one_replica_skips_the_step_on_all(self, trainings, way, policy):
         for result in trainings.by_library(way, policy):
             assert result["counters"]["skipped"] == len(OVERFLOWS)
             assert result["counters"]["applied"] == STEPS - len(OVERFLOWS)

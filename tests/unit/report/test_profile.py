@@ -25,8 +25,8 @@ def test_kernels_give_the_shares_of_their_time_and_of_the_matrix_work() -> None:
         (
             "tensor cores",
             (
-                "60.0% of the kernel time; 15.0% is matrix work without them, 0.0% unknown, 25.0% no matrix work. Of the "
-                "matrix work 80.0%"
+                "60.0% of the kernel time; 15.0% is matrix work without them, 0.0% unknown, 25.0% no matrix work. Of "
+                "the matrix work 80.0%"
             ),
         ),
     ]

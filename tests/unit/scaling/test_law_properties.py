@@ -148,7 +148,7 @@ def test_hysteresis_of_one_is_plain_halving() -> None:
         assert state["scale"] == other["scale"]
 
 
-def test_only_the_underflow_law_asks_for_the_costly_observation() -> None:
-    needing = {name for name, law in LAWS.items() if law.needs}
-    assert needing == {"underflow", "underflow, unbounded"}
-    assert UnderflowScale.needs == {"underflow_fraction"}
+def test_only_the_laws_that_read_the_gradients_ask_for_the_costly_observations() -> None:
+    needing = {type(law) for law in LAWS.values() if "largest_gradient" in law.needs}
+    assert needing == {LogMaxScale, UnderflowScale}
+    assert {type(law) for law in LAWS.values() if "underflow_fraction" in law.needs} == {UnderflowScale}
