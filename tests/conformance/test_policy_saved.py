@@ -223,6 +223,19 @@ def test_a_model_loaded_under_a_policy_has_its_precisions(build, tmp_path):
     np.testing.assert_array_equal(host(loaded(x)), host(original(x)))
 
 
+def test_a_sequential_model_loaded_under_a_policy_has_one_output(tmp_path):
+    """Keras makes a functional model of its layers at each layer that it adds: the last one of each is no output."""
+    keras.utils.set_random_seed(1)
+    layers_ = [layers.Input((3,)), layers.Dense(4, name="first"), layers.Dense(4, name="second"), layers.Dense(2)]
+    original = keras.Sequential(layers_, name="sequence")
+    original.save(tmp_path / "sequence.keras")
+
+    with mk.use("mixed_float16"):
+        loaded = keras.saving.load_model(tmp_path / "sequence.keras")
+
+    assert [layer.compute_dtype for layer in loaded.layers] == ["float16", "float16", "float32"]
+
+
 def test_precisions_of_the_other_tests_are_not_all_the_same():
     built = model()
     mk.apply(built, POLICY)

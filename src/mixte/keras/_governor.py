@@ -62,6 +62,7 @@ class Governor:
         self._pending: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
         self._applied: WeakKeyDictionary[Any, AppliedPolicy] = WeakKeyDictionary()
         self._building = False
+        self._making_parts = False
 
     def enter(self, regime: Regime) -> None:
         """Put a regime in force for the models that are made from now on."""
@@ -73,17 +74,24 @@ class Governor:
         models = [model for model, under in self._regimes.items() if under is regime and model.built]
         # One inside another is governed with it: by itself, its last layer would count as an output.
         inner = {id(part) for model in models for part in model._flatten_layers(include_self=False)}  # noqa: SLF001
-        # A sequential model keeps its layers in a functional one besides.
-        inner |= {id(getattr(model, "_functional", None)) for model in models}
         for model in models:
             if id(model) not in inner:
                 self.govern(model)
 
     def model_made(self, model: Any) -> None:
         """Note that a model is being made."""
-        if self._current:
+        if self._current and not self._making_parts:
             self._regimes[model] = self._current[-1]
             self._pending[model] = True
+
+    @contextmanager
+    def making_parts(self) -> Generator[None]:
+        """Take the models that are made meanwhile for parts of another one, which is governed as a whole."""
+        before, self._making_parts = self._making_parts, True
+        try:
+            yield
+        finally:
+            self._making_parts = before
 
     def regime_of(self, model: Any) -> Regime | None:
         """Return the regime that a model was made under, or None."""

@@ -1,7 +1,7 @@
 """Put mixte into the few places of Keras that every training passes, once per process.
 
 Patching is what lets a script stay as it is. It is done only on the explicit acts ``mixte.keras.use`` and
-``mixte run``, changes nothing for models that were not made under a policy, and touches seven public names. What
+``mixte run``, changes nothing for models that were not made under a policy, and touches eight public names. What
 is wrong in Keras for any model that computes in float16 is mended besides: ``_mendings.py``.
 """
 
@@ -29,6 +29,7 @@ def install() -> None:
     _patch_bidirectional_init()
     _patch_layer_call()
     _patch_model_new()
+    _patch_sequential_build()
     _patch_compile()
     _patch_keras_scaler_init()
     _patch_optimizer_apply()
@@ -103,6 +104,18 @@ def _patch_model_new() -> None:
         return model
 
     keras.Model.__new__ = staticmethod(new)
+
+
+def _patch_sequential_build() -> None:
+    """Take the functional models that a sequential one makes of its layers, one at each layer, for parts of it."""
+    original = keras.Sequential.build
+
+    @functools.wraps(original)
+    def build(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with GOVERNOR.making_parts():
+            return original(self, *args, **kwargs)
+
+    keras.Sequential.build = build
 
 
 def defining_class(derived: Any, method: str) -> Any:
