@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 
 # The tests run in this many processes side by side.
 JOBS   ?= 2
-PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
+PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal --durations 15
 
 .PHONY: demo test check unit conformance integration bench clean
 .DEFAULT_GOAL := test
