@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 # The tests run in this many processes side by side.
-JOBS   ?= 2
+JOBS   ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal --durations 15
 
-.PHONY: demo test check unit conformance integration bench clean
+.PHONY: demo test check unit conformance integration slow bench clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -41,7 +41,11 @@ unit: $(VENV)/.test
 	$(PYTEST) tests/unit
 
 integration: $(VENV)/.test
-	$(PYTEST) tests/integration
+	$(PYTEST) -m 'not slow' tests/integration
+
+# Trainings in several processes that find each other, die, or are killed and resumed: minutes.
+slow: $(VENV)/.test
+	$(PYTEST) -m slow tests/integration
 
 # The same tests, once on every backend.
 conformance: $(VENV)/.test

@@ -226,7 +226,12 @@ def test_a_model_loaded_under_a_policy_has_its_precisions(build, tmp_path):
 def test_a_sequential_model_loaded_under_a_policy_has_one_output(tmp_path):
     """Keras makes a functional model of its layers at each layer that it adds: the last one of each is no output."""
     keras.utils.set_random_seed(1)
-    layers_ = [layers.Input((3,)), layers.Dense(4, name="first"), layers.Dense(4, name="second"), layers.Dense(2)]
+    layers_ = [
+        layers.Input((3,)),
+        layers.Dense(4, name="first"),
+        layers.Dense(4, name="second"),
+        layers.Dense(2),
+    ]
     original = keras.Sequential(layers_, name="sequence")
     original.save(tmp_path / "sequence.keras")
 

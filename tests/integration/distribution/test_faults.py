@@ -52,6 +52,7 @@ def test_a_pytorch_process_that_dies_ends_the_other_with_a_note_of_what_to_do(pr
     assert "from the last checkpoint" in note
 
 
+@pytest.mark.slow
 def test_a_tensorflow_worker_that_dies_ends_the_other_with_an_error_that_tells_of_it(trainings):
     survivor, dead = trainings.worker_died()
     assert dead.returncode == DIED

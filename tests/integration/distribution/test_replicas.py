@@ -30,8 +30,15 @@ def expected_history():
     return changes
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("way", BACKENDS)
+# In each run of the tests two ways in float16; the others, which take minutes of processes, by themselves.
+OFTEN = ("mirrored", "ddp")
+WAYS = [pytest.param(way, marks=[] if way in OFTEN else pytest.mark.slow) for way in BACKENDS]
+
+
+@pytest.mark.parametrize(
+    "policy", [pytest.param(each, marks=pytest.mark.slow if each == "float32" else []) for each in POLICIES]
+)
+@pytest.mark.parametrize("way", WAYS)
 class TestLibrary:
     def test_D1_an_overflow_on_one_replica_skips_the_step_on_all(self, trainings, way, policy):
         for result in trainings.by_library(way, policy):
@@ -51,6 +58,7 @@ class TestLibrary:
         assert np.isfinite(np.concatenate([np.ravel(weight) for weight in first["weights"]])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", BACKENDS)
 def test_mixte_run_trains_an_unchanged_script_on_two_replicas_as_on_one(trainings, way):
     alone = trainings.alone(BACKENDS[way], "mixed_float16")

@@ -36,7 +36,9 @@ def train(backend: str, folder: Path, epochs: int, kill_at: int | None = None) -
 
 
 @pytest.mark.timeout(LIMIT_S * (KILLS + 2))
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+@pytest.mark.parametrize(
+    "backend", ["torch", *(pytest.param(each, marks=pytest.mark.slow) for each in ("tensorflow", "jax"))]
+)
 def test_a_training_that_is_killed_ends_with_the_weights_of_the_one_that_was_not(backend, tmp_path):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
