@@ -182,7 +182,7 @@ def test_L4_unscale_returns_true_gradients_in_float32():
     w = weight(1.0)
     optimizer = mk.LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicScale(1024.0))
     optimizer.build([w])
-    scaled = optimizer.scale_loss(ops.cast(2.0**-10, "float16"))
+    scaled = optimizer.scale_loss(ops.convert_to_tensor(2.0**-10))
 
     (true, nothing) = optimizer.unscale([ops.cast(scaled, "float16"), None])
 
