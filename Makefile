@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 # The tests run in this many processes side by side.
-JOBS   ?= 3
+JOBS   ?= 2
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal --durations 15
 
 .PHONY: demo test check unit conformance integration slow bench clean
