@@ -15,6 +15,7 @@ from mixte._errors import LossScaleError
 from mixte.keras._conditional import choose, compiles_with_xla
 from mixte.keras._framework import BACKEND, keras
 from mixte.keras._processes import in_one_of_several, seen_by_all
+from mixte.keras._unscaling import SMALL_ELEMENTS
 from mixte.scaling import Observation
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from mixte.keras._unscaling import Unscaled
 
 _MAGNITUDE = 0x7FFFFFFF
-_INFINITY = 0x7F800000
 _FLOAT16_MIN_NORMAL = 2.0**-14
 
 
@@ -143,16 +143,13 @@ def _largest_torch(blocks: Sequence[Any]) -> Any:
 
     # PyTorch's maxima carry NaN on, and so does its infinity norm.
     with torch.no_grad():
-        small = [block.reshape(-1) for block in blocks if block.numel() <= _JOINED_ELEMENTS]
-        large = [block for block in blocks if block.numel() > _JOINED_ELEMENTS]
+        small = [block.reshape(-1) for block in blocks if block.numel() <= SMALL_ELEMENTS]
+        large = [block for block in blocks if block.numel() > SMALL_ELEMENTS]
         maxima = [*torch._foreach_norm(large, float("inf"))] if large else []  # noqa: SLF001 - one call for all
         joined = torch.cat(small) if small else None
         if joined is not None and joined.numel():
             maxima.append(joined.abs_().amax())
         return torch.stack(maxima).amax() if maxima else torch.tensor(0.0)  # every gradient is empty
-
-
-_JOINED_ELEMENTS = 1 << 14  # on PyTorch: below, one copy of all costs less than a call for each
 
 
 def _bits(values: Any) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Up to this many elements, gradients are handled together: two hundred small ones then cost a few operations, not
 # hundreds. Larger ones would cost more to copy than an operation costs to start.
-_SMALL_ELEMENTS = 1 << 14
+SMALL_ELEMENTS = 1 << 14
 
 
 @final
@@ -217,7 +217,7 @@ def _is_small(value: Any) -> bool:
         if size is None:  # the values of a sparse gradient, whose number is known only when it runs
             return True
         elements *= size
-    return elements <= _SMALL_ELEMENTS
+    return elements <= SMALL_ELEMENTS
 
 
 def _float32() -> Any:
